@@ -37,7 +37,8 @@ type Backend = "auto" | "wasm" | "webgpu";
 /** Finish reasons in OpenAI's words. */
 const finishes = { end: "stop", stop: "stop", length: "length", context: "length", unfinished: "length" } as const;
 
-const optionsOf = ({ jsonSchema, tools: _, ...sampling }: Sampling): GenerateOptions => ({
+/** Tools are a server's: this host has no setting for them. */
+const optionsOf = ({ jsonSchema, ...sampling }: Omit<Sampling, "tools">): GenerateOptions => ({
   ...sampling,
   ...(jsonSchema === undefined ? {} : { jsonSchema: jsonSchema as NonNullable<GenerateOptions["jsonSchema"]> }),
 });

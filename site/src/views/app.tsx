@@ -10,10 +10,25 @@ import { Chat } from "./chat.js";
 import { Debug } from "./debug.js";
 import { History } from "./history.js";
 import { Icon } from "./icon.js";
-import { ModelsPanel } from "./models.js";
-import { SettingsPanel } from "./settings.js";
 
 const isListOpen = signal(false);
+
+/** Panels that come when they are opened first. */
+const latePanels = {
+  settings: signal<(() => VNode) | undefined>(undefined),
+  models: signal<(() => VNode) | undefined>(undefined),
+};
+
+function LatePanel({ name }: { readonly name: "settings" | "models" }): VNode | null {
+  const Shown = latePanels[name].value;
+  useEffect(() => {
+    if (latePanels[name].peek() !== undefined) return;
+    if (name === "settings")
+      void import("./settings.js").then((late) => (latePanels.settings.value = late.SettingsPanel));
+    else void import("./models.js").then((late) => (latePanels.models.value = late.ModelsPanel));
+  }, [name]);
+  return Shown === undefined ? null : <Shown />;
+}
 
 const titles: Record<NonNullable<Panel>, string> = { cache: "The cache", settings: "Settings", models: "Models" };
 
@@ -212,9 +227,7 @@ export function App(): VNode {
         </div>
         <Chat />
         {shown === undefined ? null : (
-          <Side name={shown}>
-            {shown === "cache" ? <CachePanel /> : shown === "settings" ? <SettingsPanel /> : <ModelsPanel />}
-          </Side>
+          <Side name={shown}>{shown === "cache" ? <CachePanel /> : <LatePanel key={shown} name={shown} />}</Side>
         )}
       </div>
       <div class="hidden" role="log" aria-live="polite">
