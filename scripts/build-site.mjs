@@ -15,12 +15,12 @@ function filesBelow(folder, before = "") {
   );
 }
 
-function build(host) {
+function build(host, folder) {
   // A process of its own: the configuration is read for one host.
   const { status } = spawnSync(process.execPath, ["node_modules/vite/bin/vite.js", "build", "site"], {
     cwd: root,
     stdio: "inherit",
-    env: { ...process.env, INSITU_HOST: host },
+    env: { ...process.env, INSITU_HOST: host, INSITU_PAGE_FOLDER: folder },
   });
   if (status !== 0) process.exit(status ?? 1);
 }
@@ -45,8 +45,8 @@ const types = {
 export function buildPage() {
   const module = join(root, "src/serve/page-files.gen.ts");
   if (existsSync(module) && statSync(module).mtimeMs > changed()) return;
-  build("server");
   const folder = join(root, ".cache/page");
+  build("server", folder);
   const files = filesBelow(folder).map((path) => [
     `/${path === "index.html" ? "" : path}`,
     {
@@ -60,10 +60,9 @@ export const pageFiles: Readonly<Record<string, { readonly type: string; readonl
   writeFileSync(module, text);
 }
 
-/** Builds the static site into .cache/site, with the embedded model; the folder. */
-export function buildSite() {
-  build("browser");
-  const folder = join(root, ".cache/site");
+/** Builds the static site, with the embedded model, into a folder; that folder. */
+export function buildSite(folder = join(root, ".cache/site")) {
+  build("browser", folder);
   cpSync(join(root, "dist/browser"), join(folder, "insitu"), { recursive: true });
   cpSync(join(root, "models/embedded"), join(folder, "models/embedded"), { recursive: true });
   return folder;
@@ -80,6 +79,7 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const port = Number(process.argv[2] ?? 4173);
   const server = await preview({
     configFile: join(root, "site/vite.config.mjs"),
+    build: { outDir: folder },
     preview: { port, host: "127.0.0.1" },
   });
   console.log(`open ${server.resolvedUrls.local[0]}`);

@@ -33,7 +33,7 @@ async function unreached(page: Page): Promise<string[]> {
         && !(each.type === "radio" && !each.checked));
     window.seen = new Set();`);
   const count = Number(await page.evaluate("window.wanted.length"));
-  for (let at = 0; at < count + 12; at++) {
+  for (let at = 0; at < 2 * count + 12; at++) {
     await page.keyboard.press("Tab");
     await page.evaluate("window.seen.add(document.activeElement)");
   }
@@ -87,7 +87,7 @@ describe.skipIf(chromium === undefined || !soak)("over a server, for long", () =
       await tabTo(page, `#open-${name}`);
       await page.keyboard.press("Enter");
       await page.locator(".panel h2").waitFor();
-      expect(await page.evaluate("document.activeElement.id")).toBe("panel-title");
+      await expect.poll(() => page.evaluate("document.activeElement.id")).toBe("panel-title");
       expect(await unreached(page)).toEqual([]);
       for (const colorScheme of ["light", "dark"] as const) {
         await page.emulateMedia({ colorScheme });
@@ -196,6 +196,46 @@ describe.skipIf(chromium === undefined || !soak)("over a server, for long", () =
 });
 
 describe.skipIf(chromium === undefined || !soak)("in the browser alone, for long", () => {
+  test("tells the same text with the cache view and without, and nothing moves while it does", async () => {
+    const site = await serveSite();
+    const { page } = await openPage(browser, site.base);
+    await page.goto(`${site.base}/?debug`);
+    await ready(page);
+    await page.evaluate(`window.moved = []; new PerformanceObserver((list) => list.getEntries().forEach((entry) => window.moved.push(
+      ...entry.sources.map(({ node }) => (node?.outerHTML ?? node?.parentElement?.outerHTML ?? "gone").slice(0, 120))))).observe({ type: "layout-shift" })`);
+    await page.locator("#open-settings").click();
+    for (const [name, value] of Object.entries({ maxTokens: "400", minTokens: "400", seed: "5" }))
+      await page.locator(`#setting-${name}`).fill(value);
+    await page.locator("#open-settings").click();
+    const rates = { with: [] as number[], without: [] as number[] };
+    const texts = new Set<string>();
+    for (let turn = 0; turn < 12; turn++) {
+      // In turns, and each kind first as often as second.
+      const which = (turn + Math.floor(turn / 2)) % 2 === 0 ? "without" : "with";
+      await page.getByRole("button", { name: "New", exact: true }).click();
+      const isOpen = (await page.locator("#open-cache").getAttribute("aria-pressed")) === "true";
+      if (isOpen !== (which === "with")) await page.locator("#open-cache").click();
+      await page.locator(".debug button").click();
+      await page.locator("#say").fill("Once upon a time there was a king who");
+      await page.locator("#say").press("Enter");
+      await page.locator("[data-took]").waitFor();
+      texts.add(await page.locator(".message.assistant .as-is").innerText());
+      const debug = page.locator(".debug");
+      const shift = Number(await debug.getAttribute("data-shift"));
+      expect(shift, String(await page.evaluate("JSON.stringify(window.moved.slice(-4))"))).toBe(0);
+      const took = await page.locator("[data-took]").innerText();
+      rates[which].push(Number(/([\d.]+) a second/.exec(took)![1]));
+      console.log(`${which} the cache view: ${took.replaceAll("\n", ", ")}; ${await debug.innerText()}`);
+    }
+    expect(texts.size).toBe(1);
+    const middle = (list: readonly number[]): number => list.toSorted((a, b) => a - b)[list.length >> 1];
+    console.log(
+      `tokens a second with the cache view ${middle(rates.with)}, without ${middle(rates.without)}: ${(middle(rates.with) / middle(rates.without)).toFixed(2)} ×`,
+    );
+    await page.context().close();
+    site.close();
+  });
+
   test("takes a folder that is dropped, and computes on WebGPU", async () => {
     const site = await serveSite();
     const { page, problems } = await openPage(browser, site.base);

@@ -6,6 +6,7 @@ import type {
   Asked,
   CacheFacts,
   CacheVerdict,
+  DrawnToken,
   Host,
   HostState,
   ModelChoice,
@@ -254,23 +255,10 @@ export class BrowserHost implements Host {
     if (lm === undefined) throw new Error("No model is loaded: choose one under Models.");
     const options = { ...optionsOf(asked.sampling), signal, ...(asked.probabilities ? { logprobs: 5 } : {}) };
     const { text, release } = await this.#begin(lm, asked, options);
-    const spelled = new Map<number, string>();
     let isThinking = false;
     try {
       for await (const token of text) {
-        for (const { token: number } of [token, ...(token.top ?? [])])
-          if (asked.probabilities && !spelled.has(number)) spelled.set(number, await lm.decode([number]));
-        const drawn =
-          token.logprob === undefined
-            ? { text: token.text }
-            : {
-                text: spelled.get(token.token) ?? token.text,
-                probability: Math.exp(token.logprob),
-                top: token.top!.map((each) => ({
-                  text: spelled.get(each.token) ?? "",
-                  probability: Math.exp(each.logprob),
-                })),
-              };
+        const drawn = token.logprob === undefined ? { text: token.text } : withAlternatives(lm, token);
         // A model that thinks aloud says so by these marks, each a token.
         const mark = /^\s*<(\/?)think>\s*$/.exec(token.text);
         if (mark !== null) isThinking = mark[1] === "";
@@ -341,6 +329,19 @@ export class BrowserHost implements Host {
     const told = await this.#lm?.explain({ json: true });
     return told?.caches.map(({ input, inPlace, reason }) => ({ input, inPlace, words: reason })) ?? [];
   }
+}
+
+/** A token with what else could have come. Spelling asks the worker, which computes: that waits until somebody looks. */
+function withAlternatives(lm: CausalLM, { text, logprob, top = [] }: GeneratedToken): DrawnToken {
+  const alternatives = top.map((each) => ({ text: "", probability: Math.exp(each.logprob), token: each.token }));
+  return {
+    text,
+    probability: Math.exp(logprob!),
+    top: alternatives,
+    spell: async () => {
+      for (const each of alternatives) each.text ||= await lm.decode([each.token]);
+    },
+  };
 }
 
 /** A text, or the reply of a chat. */

@@ -40,6 +40,8 @@ export interface DrawnToken {
   readonly text: string;
   readonly probability?: number;
   readonly top?: readonly { readonly text: string; readonly probability: number }[];
+  /** Looks up the texts of `top`, where they are not there before somebody asks. */
+  readonly spell?: () => Promise<void>;
 }
 
 /** What a text took so far. */

@@ -175,7 +175,8 @@ export class ServerHost implements Host {
         reusedTokens: usage?.prompt_tokens_details?.cached_tokens ?? stats?.reusedTokens ?? 0,
         newTokens: counted,
         firstTokenMilliseconds: first === 0 ? 0 : first - began,
-        tokensPerSecond: seconds > 0 ? (counted - 1) / seconds : 0,
+        // What comes all at once has no speed.
+        tokensPerSecond: seconds > 0.02 ? (counted - 1) / seconds : 0,
       };
       yield { kind: "stats", stats };
     }

@@ -220,7 +220,9 @@ export function App(): VNode {
           )}
         </Opener>
       </header>
-      <Notice />
+      <div class="notices">
+        <Notice />
+      </div>
       <div class="columns">
         <div class="list">
           <History onClose={() => (isListOpen.value = false)} />

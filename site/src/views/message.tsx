@@ -174,7 +174,13 @@ interface MessageProps {
 function Body({ said, isMaking, isRaw }: Omit<MessageProps, "siblings">): VNode {
   const { role, content, reasoning, calls = [], isJson, error } = said;
   // A text that goes on begins with a blank, which is no indent.
-  if (isRaw || role === "user") return <Folded text={isRaw ? content.replace(/^ /, "") : content} />;
+  if (role === "user") return <Folded text={isRaw ? content.replace(/^ /, "") : content} />;
+  if (isRaw)
+    return (
+      <p class="as-is" dir="auto">
+        {content.replace(/^ /, "")}
+      </p>
+    );
   const isSilent = !isMaking && content === "" && calls.length === 0 && error === undefined;
   return (
     <>
