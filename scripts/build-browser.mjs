@@ -1,6 +1,6 @@
 // Bundles dist/ for pages without a bundler: dist/browser/insitu.js and worker.js need nothing but the files beside them. The kernels stay
 // files of their own, so that a page fetches only the build it uses.
-import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
@@ -11,6 +11,59 @@ const folder = join(root, "dist/browser");
 
 /** The licences of the packages inside. */
 const licences = "LICENSES.txt";
+
+/**
+ * Operators that few decoders call, by their folders: a chunk of their own, which comes with the first model that calls one. No pass makes them, and no
+ * function of the library calls them.
+ */
+const late =
+  `batch-normalization bit-cast bitwise causal-conv-with-state compress control-flow conv conv-transpose depth-to-space det
+  dynamic-quantize-matmul einsum eye-like flex-attention fourier gated-layers grid-sample group-normalization hardmax linear-attention lp-normalization
+  matmul-bnb4 mean-variance-normalization mel-weight-matrix microsoft-attention mixture-of-experts multi-head-attention non-max-suppression one-hot pool quantized-conv
+  random recurrent resize reverse-sequence signal-window unique`.split(/\s+/);
+
+const lines = (file) => readFileSync(join(root, "dist/ops", file), "utf8").split("\n");
+const isLate = (line) => late.some((name) => line.includes(`"./${name}/`));
+
+/** A generated list of operators or kernels without the late ones. */
+function listWithout(file) {
+  const gone = new Set(lines(file).flatMap((line) => (isLate(line) ? [/as (\w+) from/.exec(line)[1]] : [])));
+  const names = (line) => gone.has(/\.\.\.Object\.values\((\w+)\)/.exec(line)?.[1]);
+  return lines(file)
+    .filter((line) => !isLate(line) && !names(line))
+    .join("\n");
+}
+
+/** The module that adds the late ones. */
+function lateModule() {
+  const imports = (file, prefix) =>
+    lines(file)
+      .filter(isLate)
+      .map((line, at) => [line.replace(/\* as \w+/, `* as ${prefix}${at}`), `...Object.values(${prefix}${at}).flat()`]);
+  const [ops, kernels] = [imports("index.gen.js", "op"), imports("wasm.gen.js", "kernels")];
+  return [
+    ...[...ops, ...kernels].map(([line]) => line),
+    'import { kernelTable } from "../graph/kernel.js";',
+    'import { operators } from "./index.js";',
+    'import { wasmKernels } from "./wasm.js";',
+    `operators.add([${ops.map(([, list]) => list)}]);`,
+    `kernelTable([${kernels.map(([, list]) => list)}], wasmKernels);`,
+  ].join("\n");
+}
+
+const lateOperators = {
+  name: "late-operators",
+  setup({ onLoad, onResolve }) {
+    const resolveDir = join(root, "dist/ops");
+    onResolve({ filter: /^late-operators$/ }, () => ({ path: "late-operators", namespace: "late", sideEffects: true }));
+    onLoad({ filter: /.*/, namespace: "late" }, () => ({ contents: lateModule(), resolveDir }));
+    onLoad({ filter: /dist\/ops\/(index|wasm)\.gen\.js$/ }, ({ path }) => ({ contents: listWithout(basename(path)) }));
+    onLoad({ filter: /dist\/ops\/late-operators\.js$/ }, () => ({
+      contents: 'export const lateOperators = () => import("late-operators");',
+      resolveDir,
+    }));
+  },
+};
 
 /** Writes dist/browser; files of builds before are removed. */
 export async function buildBrowser() {
@@ -32,6 +85,7 @@ export async function buildBrowser() {
     target: "es2022",
     outdir: "dist/browser",
     metafile: true,
+    plugins: [lateOperators],
     logLevel: "warning",
   });
   writeFileSync(join(folder, licences), thirdPartyText(Object.keys(metafile.inputs), root));

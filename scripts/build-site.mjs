@@ -17,12 +17,12 @@ function filesBelow(folder, before = "") {
   );
 }
 
-function build(host) {
+function build(host, folder) {
   // A process of its own: the configuration is read for one host.
   const { status } = spawnSync(process.execPath, ["node_modules/vite/bin/vite.js", "build", "site"], {
     cwd: root,
     stdio: "inherit",
-    env: { ...process.env, INSITU_HOST: host },
+    env: { ...process.env, INSITU_HOST: host, INSITU_PAGE_FOLDER: folder },
   });
   if (status !== 0) process.exit(status ?? 1);
 }
@@ -47,8 +47,8 @@ const types = {
 export function buildPage() {
   const module = join(root, "src/serve/page-files.gen.ts");
   if (existsSync(module) && statSync(module).mtimeMs > changed()) return;
-  build("server");
   const folder = join(root, ".cache/page");
+  build("server", folder);
   const files = filesBelow(folder).map((path) => [
     `/${path === "index.html" ? "" : path}`,
     {
@@ -62,10 +62,9 @@ export const pageFiles: Readonly<Record<string, { readonly type: string; readonl
   writeFileSync(module, text);
 }
 
-/** Builds the static site into .cache/site: the chat with the embedded model, and the guide below guide/; the folder. */
-export function buildSite() {
-  build("browser");
-  const folder = join(root, ".cache/site");
+/** Builds the static site into a folder: the chat with the embedded model, and the guide below guide/; that folder. */
+export function buildSite(folder = join(root, ".cache/site")) {
+  build("browser", folder);
   cpSync(join(root, "dist/browser"), join(folder, "insitu"), { recursive: true });
   cpSync(join(root, "models/embedded"), join(folder, "models/embedded"), { recursive: true });
   buildGuide(join(folder, "guide"));
@@ -83,6 +82,7 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const port = Number(process.argv[2] ?? 4173);
   const server = await preview({
     configFile: join(root, "site/vite.config.mjs"),
+    build: { outDir: folder },
     preview: { port, host: "127.0.0.1" },
   });
   console.log(`open ${server.resolvedUrls.local[0]}`);

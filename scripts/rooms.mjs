@@ -24,7 +24,7 @@ export const rooms = {
   rewrite: { imports: ["base", "tensor", "onnx", "graph", "ops", "passes", "plan"] },
   session: { imports: ["base", "tensor", "onnx", "graph", "ops", "passes", "plan", "backends", "explain", "rewrite"] },
   functions: { imports: ["base", "tensor", "graph", "ops"] },
-  decoder: { imports: ["base", "tensor", "onnx", "rewrite", "session"] },
+  decoder: { imports: ["base", "tensor", "onnx", "ops", "rewrite", "session"] },
   cache: { imports: ["base", "tensor", "onnx", "rewrite", "session", "decoder"] },
   schedule: { imports: ["base"] },
   engine: { imports: ["base", "tensor", "session", "decoder", "cache", "schedule"] },

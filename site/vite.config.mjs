@@ -50,7 +50,7 @@ export default defineConfig({
   oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
   plugins: [serviceWorker],
   build: {
-    outDir: here(host === "server" ? "../.cache/page" : "../.cache/site"),
+    outDir: process.env.INSITU_PAGE_FOLDER,
     emptyOutDir: true,
     assetsDir: "page",
     modulePreload: false,

@@ -82,12 +82,14 @@ export interface Grid {
 
 export function gridOf({ blocks, blockSize }: Picture, width: number): Grid {
   const inBlock = Math.ceil(Math.sqrt(blockSize));
-  const gap = 4;
+  const least = 4;
   for (let cell = 7; ; cell--) {
     const side = inBlock * (cell + 1) - 1;
-    const across = Math.max(1, Math.floor((width + gap) / (side + gap)));
+    const across = Math.max(1, Math.floor((width + least) / (side + least)));
+    // What is left of the width lies between the blocks.
+    const gap = across === 1 ? least : Math.min(2 * least, Math.floor((width - across * side) / (across - 1)));
     const height = Math.ceil(blocks.length / across) * (side + gap);
-    if (height <= 340 || cell === 2) return { across, cell, gap, side, height, inBlock };
+    if (height <= 250 || cell === 2) return { across, cell, gap, side, height, inBlock };
   }
 }
 
@@ -96,29 +98,53 @@ const placeOf = ({ across, side, gap }: Grid, block: number): readonly [number, 
   Math.floor(block / across) * (side + gap),
 ];
 
-/** Draws all of it. `marked` is the token that is looked at. */
-export function draw(
-  context: CanvasRenderingContext2D,
-  picture: Picture,
-  grid: Grid,
-  colours: Readonly<Record<CellKind, string>>,
-  mark: string,
-  marked: number | undefined,
-): void {
-  const { canvas } = context;
-  const scale = canvas.width / canvas.clientWidth || 1;
-  context.setTransform(scale, 0, 0, scale, 0, 0);
-  context.clearRect(0, 0, canvas.width, canvas.height);
-  const { cell, inBlock } = grid;
-  for (let block = 0; block < picture.blocks.length; block++) {
-    const [left, top] = placeOf(grid, block);
-    for (let row = 0; row < picture.blockSize; row++) {
-      const { kind, token } = cellOf(picture, block, row);
-      const x = left + (row % inBlock) * (cell + 1);
-      const y = top + Math.floor(row / inBlock) * (cell + 1);
-      context.fillStyle = colours[kind];
-      context.fillRect(x, y, cell, cell);
-      if (token !== undefined && token === marked) {
+export interface Colours {
+  readonly cells: Readonly<Record<CellKind, string>>;
+  readonly mark: string;
+}
+
+/** What a canvas shows: with a new picture only the cells that changed are painted. */
+export class Painting {
+  #colours = "";
+  #cells: string[] = [];
+  #marked: number | undefined;
+
+  /** The canvas is empty, or another size. */
+  forget(): void {
+    this.#cells = [];
+  }
+
+  /** Draws a picture. `marked` is the token that is looked at. */
+  draw(
+    context: CanvasRenderingContext2D,
+    picture: Picture,
+    grid: Grid,
+    { cells: colours, mark }: Colours,
+    marked: number | undefined,
+  ): void {
+    const { canvas } = context;
+    const { cell, inBlock } = grid;
+    const all = [mark, ...Object.values(colours), grid.across, grid.gap, cell, picture.blocks.length].join();
+    // A mark lies over its neighbours: they are painted again without it.
+    if (all !== this.#colours || marked !== this.#marked || this.#marked !== undefined) this.#cells = [];
+    [this.#colours, this.#marked] = [all, marked];
+    if (this.#cells.length === 0) {
+      const scale = canvas.width / canvas.clientWidth || 1;
+      context.setTransform(scale, 0, 0, scale, 0, 0);
+      context.clearRect(0, 0, canvas.width, canvas.height);
+    }
+    for (let block = 0, at = 0; block < picture.blocks.length; block++) {
+      const [left, top] = placeOf(grid, block);
+      for (let row = 0; row < picture.blockSize; row++, at++) {
+        const { kind, token } = cellOf(picture, block, row);
+        const isMarked = token !== undefined && token === marked;
+        if (this.#cells[at] === kind && !isMarked) continue;
+        this.#cells[at] = kind;
+        const x = left + (row % inBlock) * (cell + 1);
+        const y = top + Math.floor(row / inBlock) * (cell + 1);
+        context.fillStyle = colours[kind];
+        context.fillRect(x, y, cell, cell);
+        if (!isMarked) continue;
         context.strokeStyle = mark;
         context.lineWidth = 2;
         context.strokeRect(x - 1, y - 1, cell + 2, cell + 2);

@@ -3,6 +3,7 @@ import { InsituError } from "../base/error.js";
 import type { Files } from "../base/platform.js";
 import { loadModel } from "../onnx/load.js";
 import type { Model } from "../onnx/model.js";
+import { withOperators } from "../ops/late.js";
 
 /** What other files say. */
 interface BesideModel {
@@ -33,7 +34,7 @@ export async function wholeModel(
         "invalid-model",
         'the decoder reads embeddings, "inputs_embeds", and no file beside it makes them of tokens: embed_tokens.onnx, or what genai_config.json names as model.embedding',
       );
-    whole = joinEmbedding(await open(embedding, files), whole);
+    whole = joinEmbedding(await withOperators(await open(embedding, files)), whole);
   }
   if (rotaryOffset !== undefined) whole = splitTables(whole, rotaryOffset);
   const reach = rotaryReach(whole);

@@ -294,13 +294,17 @@ export function describeChoice(
   count: number | undefined,
 ): { readonly logprob?: number; readonly top?: readonly { readonly token: number; readonly logprob: number }[] } {
   if (count === undefined) return {};
-  const logprob = logits[token] - logSumExp(logits);
-  return count === 0 ? { logprob } : { logprob, top: likeliestTokens(logits, count) };
+  const all = logSumExp(logits);
+  const logprob = logits[token] - all;
+  return count === 0 ? { logprob } : { logprob, top: likeliestTokens(logits, count, all) };
 }
 
-/** The `count` likeliest tokens, likeliest first, with their log-probabilities. */
-export function likeliestTokens(logits: Float32Array, count: number): { token: number; logprob: number }[] {
-  const all = logSumExp(logits);
+/** The `count` likeliest tokens, likeliest first, with their log-probabilities; `all` is the logits' `logSumExp`, where it is known. */
+export function likeliestTokens(
+  logits: Float32Array,
+  count: number,
+  all: number = logSumExp(logits),
+): { token: number; logprob: number }[] {
   const best: { token: number; logprob: number }[] = [];
   for (let token = 0; token < logits.length; token++) {
     const logprob = logits[token] - all;

@@ -5,7 +5,7 @@ import type { OptionNames } from "../base/option-names.js";
 import { valueText } from "../base/value-text.js";
 import type { GrammarVocabulary } from "../engine/constraint.js";
 import { type AnyChatMessage, checkMessages } from "./messages.js";
-import { ChatTemplate } from "#insitu/text/template/chat-template.js";
+import type { ChatTemplate } from "#insitu/text/template/chat-template.js";
 import type { TokenDecoder } from "../engine/text-stream.js";
 import { type AddedToken, type Allows, allowsAll, allowsWritten } from "#insitu/text/tokens/added-tokens.js";
 import { checkTokenizer } from "#insitu/text/tokens/check-tokenizer.js";
@@ -95,9 +95,14 @@ export class TextTokenizer implements TokenDecoder {
       return { pipeline: new TokenPipeline(parts, tokens, rules), added: tokens };
     });
     const source = template ?? templateOf(config["chat_template"]);
+    const read = async (text: string): Promise<ChatTemplate> => {
+      // A model without a template does without the code that reads them.
+      const { ChatTemplate: Read } = await import("#insitu/text/template/chat-template.js");
+      return Read.read(text);
+    };
     return new TextTokenizer(
       pipeline,
-      source === undefined ? undefined : await ChatTemplate.read(source),
+      source === undefined ? undefined : await read(source),
       namedTokensOf(config),
       specialTokensOf(added, config),
       kindOf(tokenizer),

@@ -108,9 +108,8 @@ export const kernelFamily =
 /** Kernels by declaration, in the order they are tried. */
 export type KernelTable<K extends Kernel> = ReadonlyMap<Op, readonly K[]>;
 
-/** Sorts kernels by the declarations they serve; their order stays. */
-export function kernelTable<K extends Kernel>(kernels: readonly K[]): KernelTable<K> {
-  const table = new Map<Op, K[]>();
+/** Sorts kernels by the declarations they serve, into a table that may have others; their order stays. */
+export function kernelTable<K extends Kernel>(kernels: readonly K[], table: Map<Op, K[]> = new Map()): KernelTable<K> {
   for (const kernel of kernels)
     for (const op of kernel.ops) {
       const others = table.get(op);

@@ -5,21 +5,25 @@ import { declarations } from "./index.gen.js";
 
 const keyOf = (domain: string, name: string): string => `${domain}::${name}`;
 
-/** Builds the look-up over a list of declarations. */
-function operatorSet(all: readonly Op[]): OperatorSet {
+/** A look-up over declarations. */
+function operatorSet(): OperatorSet & { add(more: readonly Op[]): void } {
+  const all: Op[] = [];
   const byName = new Map<string, Op[]>();
-  for (const op of all) {
-    const key = keyOf(op.domain, op.name);
-    const versions = byName.get(key) ?? [];
-    byName.set(key, versions);
-    versions.push(op);
-  }
-  for (const versions of byName.values()) versions.sort((a, b) => b.since - a.since);
   const find = (domain: string, name: string, opset: number): Op | undefined =>
     byName.get(keyOf(domain, name))?.find((op) => op.since <= opset);
   return {
     all,
     find,
+    add(more) {
+      all.push(...more);
+      for (const op of more) {
+        const key = keyOf(op.domain, op.name);
+        const versions = byName.get(key) ?? [];
+        byName.set(key, versions);
+        versions.push(op);
+      }
+      for (const versions of byName.values()) versions.sort((a, b) => b.since - a.since);
+    },
     missing(domain, name, opset, label) {
       const spelled = domain === "" ? "ai.onnx" : domain;
       const versions = byName.get(keyOf(domain, name));
@@ -56,5 +60,6 @@ function editDistance(a: string, b: string): number {
   return row[b.length] + Math.max(0, a.length - 64);
 }
 
-/** All operators that insitu has. */
-export const operators: OperatorSet = operatorSet(declarations);
+/** All operators that insitu has; in bundles for pages, those that have come so far. */
+export const operators: OperatorSet & { add(more: readonly Op[]): void } = operatorSet();
+operators.add(declarations);

@@ -8,6 +8,7 @@ import type { Model } from "../onnx/model.js";
 import { readModel } from "../onnx/read.js";
 import { withStandIns } from "../onnx/stand-ins.js";
 import { writeModel } from "../onnx/write.js";
+import { withOperators } from "../ops/late.js";
 import { mostRead } from "./elements.js";
 import type { RewriteReport } from "./report.js";
 import { rewrite, type RewriteOptions, rewriteOptionNames } from "./rewrite.js";
@@ -31,7 +32,7 @@ export async function openForRewriting(
     typeof source === "string" || source instanceof URL
       ? await openModel(String(source), platform)
       : readModel(bytesOf(source));
-  return loadExternalData(withStandIns(model, mostRead), platform, options);
+  return loadExternalData(withStandIns(await withOperators(model), mostRead), platform, options);
 }
 
 /** Rewrites a decoder whose caches grow into one whose caches are written in place; throws where it is not understood. */

@@ -10,6 +10,7 @@ import { bytesOf, checkLoadOptions, type LoadOptions } from "../onnx/load-option
 import type { Model } from "../onnx/model.js";
 import { readModel } from "../onnx/read.js";
 import { operators } from "../ops/index.js";
+import { withOperators } from "../ops/late.js";
 import { foldConstants } from "../passes/fold-constants.js";
 import { type Level, optimizeGraph } from "../passes/optimize.js";
 import { removeDeadNodes } from "../passes/remove-dead-nodes.js";
@@ -31,12 +32,12 @@ export async function loadModel(
 ): Promise<Model> {
   checkLoadOptions(options);
   if (typeof source === "string" || source instanceof URL)
-    return loadModelAt(String(source), platform, options, allocateBytes);
+    return withOperators(await loadModelAt(String(source), platform, options, allocateBytes));
   const bytes = bytesOf(source);
   const own = allocateBytes?.([bytes.length])[0];
   own?.set(bytes);
   const model = own === undefined ? readModel(bytes) : readModel(own, { owned: true });
-  return loadExternalData(model, platform, options, allocateBytes);
+  return withOperators(await loadExternalData(model, platform, options, allocateBytes));
 }
 
 /** Builds and infers the graph of a model, with its constants folded and without nodes that nothing reads. */

@@ -144,6 +144,11 @@ test.skipIf(chromium === undefined)("browser/ tells one story at a time, and fit
   }
 });
 
+test("docs/browsers.md shows chat-pages/react.jsx as it is", () => {
+  const page = readFileSync(new URL("../../docs/browsers.md", import.meta.url), "utf8");
+  expect(page).toContain(`\`\`\`jsx\n${readFileSync(join(folder, "chat-pages/react.jsx"), "utf8")}\`\`\``);
+});
+
 test.skipIf(chromium === undefined)("chat-pages/ stream answers, plainly and in React", async () => {
   const place = mkdtempSync(join(tmpdir(), "insitu-chat-"));
   const { build } = await import("esbuild");

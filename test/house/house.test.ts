@@ -90,6 +90,8 @@ test("src/ops holds operators, what they share, and their lists", () => {
   const others = readdirSync(join(root, "src/ops")).filter((name) => !existsSync(join(root, "src/ops", name, "op.ts")));
   expect(others.filter((name) => !name.endsWith(".gen.ts")).toSorted()).toEqual([
     "index.ts",
+    "late-operators.ts",
+    "late.ts",
     "shared",
     "tsconfig.json",
     "wasm.ts",

@@ -141,7 +141,7 @@ describe.skipIf(chromium === undefined)("over a server", () => {
       .first()
       .waitFor();
     await page.getByText("The server does not answer. This page asks again until it does.").waitFor();
-    served = await serveScript(lm, () => ({ text: "Back again." }), {}, port);
+    served = await serveScript(lm, () => ({ text: "Back again." }), { context: 8192 }, port);
     await ready(page);
     await page.getByRole("button", { name: "Send again" }).click();
     await page.getByText("Back again.", { exact: true }).waitFor();
@@ -166,15 +166,13 @@ describe.skipIf(chromium === undefined)("in the browser alone", () => {
     await page.getByRole("button", { name: /Once upon a time/ }).click();
     await page.locator(".spans span").first().waitFor();
     const files = new Set(site.requests.flatMap((line) => /^\/((?:page|insitu)\/\S+) whole 200/.exec(line)?.[1] ?? []));
-    // "auto" looks at what WebGPU would be like; what computes here is WASM.
-    const bytes = gzipBytes(site.folder, ["index.html", ...[...files].filter((path) => !/webgpu-/.test(path))]);
+    expect([...files].filter((path) => /webgpu-|late-operators-|grammars-/.test(path))).toEqual([]);
+    const bytes = gzipBytes(site.folder, ["index.html", ...files]);
     if (soak)
       for (const path of files)
         console.log(`${(gzipBytes(site.folder, [path]) / 1000).toFixed(1).padStart(8)} KB ${path}`);
-    console.log(
-      `before the first token: ${files.size} files, ${(bytes / 1000).toFixed(0)} KB gzip besides the model and WebGPU`,
-    );
-    expect(bytes).toBeLessThan(520_000);
+    console.log(`before the first token: ${files.size} files, ${(bytes / 1000).toFixed(0)} KB gzip besides the model`);
+    expect(bytes).toBeLessThan(450_000);
     if (soak) await picture(page, "streaming");
     await page.locator("[data-took]").waitFor();
     expect(await page.locator("[data-written]").innerText()).toMatch(/[KM]iB/);

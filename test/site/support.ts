@@ -1,5 +1,5 @@
 // The page in Chromium, as the server ships it and as a static site: what the tests of both need.
-import { mkdirSync, readFileSync } from "node:fs";
+import { mkdirSync, readFileSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -11,12 +11,16 @@ import { isolation, type RunningServer, startServer } from "../browser/server.js
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
+/** The folder of the embedded model. */
+export const modelFolder = join(root, "models/embedded");
+
 /** Where screenshots are kept: a folder that git ignores. */
 const pictures = join(root, ".cache/screenshots");
 
 /** Builds the static site, with the embedded model, and serves it on a free port. */
 export async function serveSite(): Promise<RunningServer & { readonly folder: string }> {
-  const folder = buildSite();
+  // A folder of its own: suites run side by side.
+  const folder = buildSite(join(root, `.cache/site-${process.pid}`));
   const index = readFileSync(join(folder, "index.html"), "utf8");
   const css = /page\/[^"]+\.css/.exec(index)![0];
   const server = await startServer({
@@ -25,7 +29,11 @@ export async function serveSite(): Promise<RunningServer & { readonly folder: st
     files: new Map([["/", index]]),
     types: { [`/${css}`]: "text/css", "/manifest": "application/manifest+json", "/icon": "image/svg+xml" },
   });
-  return { ...server, folder };
+  const close = (): void => {
+    server.close();
+    rmSync(folder, { recursive: true, force: true });
+  };
+  return { ...server, folder, close };
 }
 
 /** A page whose errors are collected, and which asks nobody but its own server. */
@@ -70,15 +78,20 @@ export async function seriousFaults(page: Page): Promise<string[]> {
 /** Keeps a picture of the page at three widths, light and dark. */
 export async function picture(page: Page, name: string): Promise<void> {
   mkdirSync(pictures, { recursive: true });
+  const corner = page.locator(".debug");
+  await corner.evaluateAll((all) => all.forEach((each) => ((each as HTMLElement).style.visibility = "hidden")));
   for (const colorScheme of ["light", "dark"] as const)
     for (const width of [360, 768, 1280]) {
       await page.emulateMedia({ colorScheme });
       await page.setViewportSize({ width, height: width === 360 ? 740 : 800 });
+      // Two frames, in which what follows the size and the scheme is drawn.
+      await page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))");
       expect(await page.evaluate("document.documentElement.scrollWidth"), `${name} ${width}`).toBeLessThanOrEqual(
         width,
       );
       await page.screenshot({ path: join(pictures, `${name}-${width}-${colorScheme}.png`) });
     }
+  await corner.evaluateAll((all) => all.forEach((each) => ((each as HTMLElement).style.visibility = "")));
   await page.emulateMedia({ colorScheme: null });
   await page.setViewportSize({ width: 1280, height: 800 });
 }

@@ -1,12 +1,13 @@
 /** This browser as the page's host: a model in a worker, on WASM or WebGPU. What it loads is kept by the library; nothing that is said leaves the page. */
 import { signal } from "@preact/signals";
-import { CausalLM, type Chat, type ChatMessage, type Generation, type GenerateOptions } from "insitu/worker";
+import { CausalLM, type ChatMessage, type GeneratedToken, type Generation, type GenerateOptions } from "insitu/worker";
 import { models } from "./kept-models.js";
 import { bytesText } from "../words.js";
 import type {
   Asked,
   CacheFacts,
   CacheVerdict,
+  DrawnToken,
   Host,
   HostState,
   ModelChoice,
@@ -21,6 +22,15 @@ import type {
 /** The model that comes with the page. */
 const own = { id: "tales", url: new URL("models/embedded", document.baseURI).href };
 
+const tales: ModelChoice = {
+  id: own.id,
+  title: "Fairy tales",
+  about: "Comes with this page · continues tales, no chat",
+  bytes: 11_400_000,
+  isStored: false,
+  isRemovable: false,
+};
+
 const lastPlace = "insitu-model";
 const backendPlace = "insitu-backend";
 
@@ -29,7 +39,8 @@ type Backend = "auto" | "wasm" | "webgpu";
 /** Finish reasons in OpenAI's words. */
 const finishes = { end: "stop", stop: "stop", length: "length", context: "length", unfinished: "length" } as const;
 
-const optionsOf = ({ jsonSchema, ...sampling }: Sampling): GenerateOptions => ({
+/** Tools are a server's: this host has no setting for them. */
+const optionsOf = ({ jsonSchema, ...sampling }: Omit<Sampling, "tools">): GenerateOptions => ({
   ...sampling,
   ...(jsonSchema === undefined ? {} : { jsonSchema: jsonSchema as NonNullable<GenerateOptions["jsonSchema"]> }),
 });
@@ -37,8 +48,24 @@ const optionsOf = ({ jsonSchema, ...sampling }: Sampling): GenerateOptions => ({
 /** Room on this device, as far as browsers tell. */
 const memoryBytes = ((navigator as { readonly deviceMemory?: number }).deviceMemory ?? 8) * 2 ** 30;
 
+const modelsOf = async (): Promise<typeof import("./kept-models.js").models> =>
+  (await import("./kept-models.js")).models;
+
+/** True where WebGPU is software or nothing: what computes on it is not fetched then. */
+async function lacksGpu(): Promise<boolean> {
+  const { gpu } = navigator as { readonly gpu?: { requestAdapter(): Promise<{ readonly info?: object } | null> } };
+  const adapter = await gpu?.requestAdapter().catch(() => null);
+  return (
+    adapter === undefined ||
+    adapter === null ||
+    (adapter.info as { isFallbackAdapter?: boolean })?.isFallbackAdapter === true
+  );
+}
+
 class Shelf implements ModelShelf {
-  readonly choices = signal<readonly ModelChoice[]>([]);
+  readonly choices = signal<readonly ModelChoice[]>([tales]);
+  /** True once somebody looked. */
+  #isLookedAt = false;
   readonly current = signal<string | undefined>(undefined);
   readonly backend = signal<Backend>((localStorage.getItem(backendPlace) as Backend | null) ?? "auto");
   readonly storage = signal("");
@@ -53,7 +80,10 @@ class Shelf implements ModelShelf {
     this.#host = host;
   }
 
+  /** Looks at what there is. The library's list of models is fetched then, and not before somebody looks. */
   async refresh(): Promise<void> {
+    this.#isLookedAt = true;
+    const models = await modelsOf();
     const kept = await models.list().catch(() => []);
     const { kind, usedBytes, freeBytes } = await models
       .storage()
@@ -99,15 +129,8 @@ class Shelf implements ModelShelf {
     const given: ModelChoice[] = [...this.#given]
       .filter(([id]) => !others.some((other) => other.id === id))
       .map(([id, { title, about }]) => ({ id, title, about, isStored: false, isRemovable: false }));
-    const tales: ModelChoice = {
-      id: own.id,
-      title: "Fairy tales",
-      about: "Comes with this page · continues tales, no chat",
-      bytes: 11_400_000,
-      isStored: isKept(own.url),
-      isRemovable: isKept(own.url),
-    };
-    this.choices.value = [tales, ...given, ...others, ...catalogue];
+    const isOwnKept = isKept(own.url);
+    this.choices.value = [{ ...tales, isStored: isOwnKept, isRemovable: isOwnKept }, ...given, ...others, ...catalogue];
   }
 
   async load(id: string): Promise<void> {
@@ -119,7 +142,7 @@ class Shelf implements ModelShelf {
       given?.folder ?? (id === own.id ? own.url : id),
       given?.title ?? this.choices.value.find((each) => each.id === id)?.title ?? id,
     );
-    await this.refresh();
+    if (this.#isLookedAt) await this.refresh();
   }
 
   stop(): void {
@@ -127,6 +150,7 @@ class Shelf implements ModelShelf {
   }
 
   async remove(id: string): Promise<void> {
+    const models = await modelsOf();
     await models.remove(id === own.id ? own.url : id);
     await this.refresh();
   }
@@ -145,8 +169,8 @@ class Shelf implements ModelShelf {
     return name;
   }
 
-  persist(): Promise<boolean> {
-    return models.persist();
+  async persist(): Promise<boolean> {
+    return (await modelsOf()).persist();
   }
 }
 
@@ -161,8 +185,8 @@ export class BrowserHost implements Host {
   #stopping = new AbortController();
 
   async start(): Promise<void> {
-    await this.models.refresh();
     const last = new URLSearchParams(location.search).get("model") ?? localStorage.getItem(lastPlace) ?? own.id;
+    if (last !== own.id) await this.models.refresh();
     if (last !== own.id && !this.models.choices.value.some(({ id }) => id === last)) this.models.addName(last);
     await this.models.load(last);
   }
@@ -215,7 +239,9 @@ export class BrowserHost implements Host {
     source: string | FileSystemDirectoryHandle | readonly File[],
     onProgress: (loaded: number, total: number) => void,
   ): Promise<CausalLM> {
-    const common = { backend: this.models.backend.value, onProgress, onFallback: (): void => {} };
+    const asked = this.models.backend.value;
+    const backend = asked === "auto" && (await lacksGpu()) ? "wasm" : asked;
+    const common = { backend, onProgress, onFallback: (): void => {} };
     const given = source as string;
     try {
       return await CausalLM.load(given, { ...common, cache: "paged", keep: 8 });
@@ -230,23 +256,10 @@ export class BrowserHost implements Host {
     if (lm === undefined) throw new Error("No model is loaded: choose one under Models.");
     const options = { ...optionsOf(asked.sampling), signal, ...(asked.probabilities ? { logprobs: 5 } : {}) };
     const { text, release } = await this.#begin(lm, asked, options);
-    const spelled = new Map<number, string>();
     let isThinking = false;
     try {
       for await (const token of text) {
-        for (const { token: number } of [token, ...(token.top ?? [])])
-          if (asked.probabilities && !spelled.has(number)) spelled.set(number, await lm.decode([number]));
-        const drawn =
-          token.logprob === undefined
-            ? { text: token.text }
-            : {
-                text: spelled.get(token.token) ?? token.text,
-                probability: Math.exp(token.logprob),
-                top: token.top!.map((each) => ({
-                  text: spelled.get(each.token) ?? "",
-                  probability: Math.exp(each.logprob),
-                })),
-              };
+        const drawn = token.logprob === undefined ? { text: token.text } : withAlternatives(lm, token);
         // A model that thinks aloud says so by these marks, each a token.
         const mark = /^\s*<(\/?)think>\s*$/.exec(token.text);
         if (mark !== null) isThinking = mark[1] === "";
@@ -267,7 +280,7 @@ export class BrowserHost implements Host {
     lm: CausalLM,
     { messages, prompt, partial }: Asked,
     options: GenerateOptions,
-  ): Promise<{ readonly text: Generation | ReturnType<Chat["send"]>; readonly release: () => void }> {
+  ): Promise<{ readonly text: Coming; readonly release: () => void }> {
     const nothing = (): void => {};
     if (messages === undefined) return { text: lm.generate(prompt ?? "", options), release: nothing };
     if (partial !== undefined) {
@@ -318,6 +331,22 @@ export class BrowserHost implements Host {
     return told?.caches.map(({ input, inPlace, reason }) => ({ input, inPlace, words: reason })) ?? [];
   }
 }
+
+/** A token with what else could have come. Spelling asks the worker, which computes: that waits until somebody looks. */
+function withAlternatives(lm: CausalLM, { text, logprob, top = [] }: GeneratedToken): DrawnToken {
+  const alternatives = top.map((each) => ({ text: "", probability: Math.exp(each.logprob), token: each.token }));
+  return {
+    text,
+    probability: Math.exp(logprob!),
+    top: alternatives,
+    spell: async () => {
+      for (const each of alternatives) each.text ||= await lm.decode([each.token]);
+    },
+  };
+}
+
+/** A text, or the reply of a chat. */
+type Coming = AsyncIterable<GeneratedToken> & Pick<Generation, "summary">;
 
 const forModel = (messages: readonly SaidMessage[]): ChatMessage[] =>
   messages.map(({ role, content }) => ({ role, content }));

@@ -21,6 +21,8 @@ export interface Sampling {
   readonly minTokens?: number;
   readonly stop?: readonly string[];
   readonly jsonSchema?: object | boolean;
+  /** What the model may call; the calls are shown. */
+  readonly tools?: readonly object[];
 }
 
 /** A text that is wanted: the answer to messages, or what follows on a text. `partial` is an answer that goes on from there. */
@@ -38,6 +40,8 @@ export interface DrawnToken {
   readonly text: string;
   readonly probability?: number;
   readonly top?: readonly { readonly text: string; readonly probability: number }[];
+  /** Looks up the texts of `top`, where they are not there before somebody asks. */
+  readonly spell?: () => Promise<void>;
 }
 
 /** What a text took so far. */
@@ -130,6 +134,8 @@ export interface Host {
 
 /** The models of this browser. */
 export interface ModelShelf {
+  /** Looks at what there is now. */
+  refresh(): Promise<void>;
   readonly choices: Signal<readonly ModelChoice[]>;
   readonly current: Signal<string | undefined>;
   readonly backend: Signal<"auto" | "wasm" | "webgpu">;

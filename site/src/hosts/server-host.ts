@@ -175,7 +175,8 @@ export class ServerHost implements Host {
         reusedTokens: usage?.prompt_tokens_details?.cached_tokens ?? stats?.reusedTokens ?? 0,
         newTokens: counted,
         firstTokenMilliseconds: first === 0 ? 0 : first - began,
-        tokensPerSecond: seconds > 0 ? (counted - 1) / seconds : 0,
+        // What comes all at once has no speed.
+        tokensPerSecond: seconds > 0.02 ? (counted - 1) / seconds : 0,
       };
       yield { kind: "stats", stats };
     }
@@ -211,7 +212,12 @@ export class ServerHost implements Host {
     const common = { ...samplingBody(sampling), stream: true, stream_options: { include_usage: true } };
     if (messages !== undefined && partial === undefined)
       return this.#fetch("v1/chat/completions", {
-        body: { messages, ...common, ...(probabilities ? { logprobs: true, top_logprobs: 5 } : {}) },
+        body: {
+          messages,
+          ...common,
+          tools: sampling.tools,
+          ...(probabilities ? { logprobs: true, top_logprobs: 5 } : {}),
+        },
         signal,
       });
     let text: string | readonly number[] = prompt ?? "";

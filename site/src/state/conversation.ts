@@ -37,6 +37,8 @@ export interface Conversation {
   readonly said: readonly Said[];
   /** Which of several messages is shown, by the one before them ("" for the first). */
   readonly chosen: Readonly<Record<string, string>>;
+  /** Messages that were taken back: another tab's copy does not bring them again. */
+  readonly removed?: readonly string[];
 }
 
 let last = 0;
@@ -96,7 +98,8 @@ export const change = (conversation: Conversation, id: string, by: Partial<Said>
 export function remove(conversation: Conversation, id: string): Conversation {
   const gone = new Set([id]);
   for (const { id: each, parent } of conversation.said) if (parent !== undefined && gone.has(parent)) gone.add(each);
-  return { ...conversation, updated: Date.now(), said: conversation.said.filter((each) => !gone.has(each.id)) };
+  const said = conversation.said.filter((each) => !gone.has(each.id));
+  return { ...conversation, updated: Date.now(), said, removed: [...(conversation.removed ?? []), ...gone] };
 }
 
 /** Shows another of several messages. */
@@ -110,11 +113,13 @@ export const titleOf = ({ title, said }: Conversation): string =>
 
 /** Two versions of one conversation together: no message of either is lost. */
 export function merge(own: Conversation, other: Conversation): Conversation {
+  const removed = [...new Set([...(own.removed ?? []), ...(other.removed ?? [])])];
   const known = new Map(other.said.map((each) => [each.id, each]));
   for (const each of own.said) known.set(each.id, each);
+  for (const id of removed) known.delete(id);
   const newer = own.updated >= other.updated ? own : other;
   const said = [...known.values()].toSorted((a, b) => a.created - b.created || (a.id < b.id ? -1 : 1));
-  return { ...newer, said, chosen: { ...other.chosen, ...own.chosen } };
+  return { ...newer, said, ...(removed.length === 0 ? {} : { removed }), chosen: { ...other.chosen, ...own.chosen } };
 }
 
 /** A conversation as Markdown, the way that is shown. */
@@ -126,6 +131,18 @@ export const markdownOf = (conversation: Conversation): string =>
     : `# ${titleOf(conversation)}\n\n${pathOf(conversation)
         .map(({ role, content }) => `**${role === "user" ? "You" : "Model"}**\n\n${content}\n`)
         .join("\n")}`;
+
+const isCall = (value: unknown): value is ToolCall =>
+  isText((value as ToolCall | null)?.name) && isText((value as ToolCall).arguments);
+
+/** What a text took, from a file: numbers alone. */
+function readStats(given: unknown): TextStats | undefined {
+  const numbers = Object.entries((given ?? {}) as object).filter(([, value]) => Number.isFinite(value));
+  const stats = Object.fromEntries(numbers) as Partial<TextStats>;
+  const { promptTokens, reusedTokens, newTokens, firstTokenMilliseconds, tokensPerSecond } = stats;
+  const needed = [promptTokens, reusedTokens, newTokens, firstTokenMilliseconds, tokensPerSecond];
+  return needed.includes(undefined) ? undefined : (stats as TextStats);
+}
 
 const isText = (value: unknown): value is string => typeof value === "string";
 
@@ -142,7 +159,8 @@ export function readConversation(given: unknown): Conversation | undefined {
     // A message follows on one that came before it: so there are no rings.
     if (each["parent"] !== undefined && !(isText(each["parent"]) && known.has(each["parent"]))) return undefined;
     known.add(each["id"]);
-    const { parent, role, content, reasoning, finish, error, model } = each as unknown as Said;
+    const { parent, role, content, reasoning, calls, isJson, finish, error, model } = each as unknown as Said;
+    const stats = readStats(each["stats"]);
     messages.push({
       id: each["id"],
       parent,
@@ -150,6 +168,9 @@ export function readConversation(given: unknown): Conversation | undefined {
       content,
       created: Number(each["created"]) || Date.now(),
       ...(isText(reasoning) ? { reasoning } : {}),
+      ...(Array.isArray(calls) && calls.every(isCall) ? { calls } : {}),
+      ...(isJson === true ? { isJson } : {}),
+      ...(stats === undefined ? {} : { stats }),
       ...(isText(finish) ? { finish } : {}),
       ...(isText(error) ? { error } : {}),
       ...(isText(model) ? { model } : {}),

@@ -109,6 +109,8 @@ export type Settings = { readonly [Name in NumberName]: string } & {
   /** One a line. */
   readonly stop: string;
   readonly jsonSchema: string;
+  /** A list in OpenAI's form, which servers take. */
+  readonly tools: string;
   readonly theme: "auto" | "light" | "dark";
   readonly showProbabilities: "auto" | "off";
 };
@@ -122,6 +124,7 @@ export const unset: Settings = {
   system: "",
   stop: "",
   jsonSchema: "",
+  tools: "",
   theme: "auto",
   showProbabilities: "auto",
 };
@@ -187,6 +190,19 @@ function readSchema(text: string): { readonly value?: object | boolean; readonly
   }
 }
 
+function readTools(text: string): { readonly value?: readonly object[]; readonly problem?: string } {
+  if (text.trim() === "") return {};
+  try {
+    const value = JSON.parse(text) as unknown;
+    const isTool = (each: unknown): boolean =>
+      typeof (each as { function?: { name?: unknown } } | null)?.function?.name === "string";
+    if (Array.isArray(value) && value.every(isTool)) return { value: value as object[] };
+    return { problem: 'Tools are a list: [{"type": "function", "function": {"name": "…", "parameters": {…}}}].' };
+  } catch (error) {
+    return { problem: `This is not JSON: ${(error as Error).message}.` };
+  }
+}
+
 /** What is wrong, by setting. */
 export const problems = computed<Partial<Record<SettingName, string>>>(() => {
   const found: Partial<Record<SettingName, string>> = {};
@@ -196,6 +212,8 @@ export const problems = computed<Partial<Record<SettingName, string>>>(() => {
   }
   const { problem } = readSchema(settings.value.jsonSchema);
   if (problem !== undefined) found.jsonSchema = problem;
+  const { problem: noTools } = readTools(settings.value.tools);
+  if (noTools !== undefined) found.tools = noTools;
   const [least, most] = [Number(settings.value.minTokens), Number(settings.value.maxTokens)];
   if (found.minTokens === undefined && most > 0 && least > most)
     found.minTokens = "The shortest answer is longer than the longest.";
@@ -226,5 +244,7 @@ export const sampling = computed<Sampling>(() => {
   if (stop.length > 0) given["stop"] = stop;
   const { value: jsonSchema } = readSchema(settings.value.jsonSchema);
   if (jsonSchema !== undefined) given["jsonSchema"] = jsonSchema;
+  const { value: tools } = readTools(settings.value.tools);
+  if (tools !== undefined) given["tools"] = tools;
   return given as Sampling;
 });

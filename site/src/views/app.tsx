@@ -10,13 +10,28 @@ import { Chat } from "./chat.js";
 import { Debug } from "./debug.js";
 import { History } from "./history.js";
 import { Icon } from "./icon.js";
-import { ModelsPanel } from "./models.js";
-import { SettingsPanel } from "./settings.js";
 
 /** Where the page runs: the guide lies beside the static site alone. */
 declare const HOST: "server" | "browser";
 
 const isListOpen = signal(false);
+
+/** Panels that come when they are opened first. */
+const latePanels = {
+  settings: signal<(() => VNode) | undefined>(undefined),
+  models: signal<(() => VNode) | undefined>(undefined),
+};
+
+function LatePanel({ name }: { readonly name: "settings" | "models" }): VNode | null {
+  const Shown = latePanels[name].value;
+  useEffect(() => {
+    if (latePanels[name].peek() !== undefined) return;
+    if (name === "settings")
+      void import("./settings.js").then((late) => (latePanels.settings.value = late.SettingsPanel));
+    else void import("./models.js").then((late) => (latePanels.models.value = late.ModelsPanel));
+  }, [name]);
+  return Shown === undefined ? null : <Shown />;
+}
 
 const titles: Record<NonNullable<Panel>, string> = { cache: "The cache", settings: "Settings", models: "Models" };
 
@@ -213,16 +228,16 @@ export function App(): VNode {
           )}
         </Opener>
       </header>
-      <Notice />
+      <div class="notices">
+        <Notice />
+      </div>
       <div class="columns">
         <div class="list">
           <History onClose={() => (isListOpen.value = false)} />
         </div>
         <Chat />
         {shown === undefined ? null : (
-          <Side name={shown}>
-            {shown === "cache" ? <CachePanel /> : shown === "settings" ? <SettingsPanel /> : <ModelsPanel />}
-          </Side>
+          <Side name={shown}>{shown === "cache" ? <CachePanel /> : <LatePanel key={shown} name={shown} />}</Side>
         )}
       </div>
       <div class="hidden" role="log" aria-live="polite">

@@ -6,10 +6,11 @@ import {
   type CellKind,
   cellAt,
   cellOf,
-  draw,
+  type Colours,
   type DrawnText,
   type Grid,
   gridOf,
+  Painting,
   type Picture,
   pictureOf,
 } from "../cache-picture.js";
@@ -37,7 +38,7 @@ const kinds = {
   free: "free",
 } as const satisfies Record<CellKind, string>;
 
-const colours = (): { readonly cells: Record<CellKind, string>; readonly mark: string } => {
+const colours = (): Colours => {
   const style = getComputedStyle(document.documentElement);
   const cells = Object.fromEntries(Object.keys(kinds).map((kind) => [kind, style.getPropertyValue(`--cell-${kind}`)]));
   return { cells: cells as Record<CellKind, string>, mark: style.getPropertyValue("--text") };
@@ -86,7 +87,7 @@ function Bytes(): VNode {
         <dd>{bytesText(copying)}</dd>
       </div>
       <div class="dim">
-        <dt>prompt tokens reused, all told</dt>
+        <dt>prompt tokens reused</dt>
         <dd>
           {countText(totals.value.reused)} of {countText(totals.value.reused + totals.value.read)}
         </dd>
@@ -99,6 +100,7 @@ function Pool({ marked }: { readonly marked: { value: number | undefined } }): V
   const canvas = useRef<HTMLCanvasElement>(null);
   const seen = useRef<Seen>({ facts: undefined, blocks: [], evicted: new Set() });
   const shown = useRef<{ picture: Picture; grid: Grid } | undefined>(undefined);
+  const painted = useRef(new Painting());
   const told = useSignal("Point at a cell.");
   const looks = useSignal(0);
   const look = async (): Promise<void> => {
@@ -115,6 +117,18 @@ function Pool({ marked }: { readonly marked: { value: number | undefined } }): V
     looks.value++;
   };
   useEffect(() => void look(), [host.value.model.value]);
+  // Another scheme has other colours, another width another grid.
+  useEffect(() => {
+    const again = (): void => void looks.value++;
+    const scheme = matchMedia("(prefers-color-scheme: dark)");
+    const observer = new ResizeObserver(again);
+    scheme.addEventListener("change", again);
+    observer.observe(canvas.current!);
+    return () => {
+      scheme.removeEventListener("change", again);
+      observer.disconnect();
+    };
+  }, []);
   // One look at a time, while there is something to see; one more at the end.
   useSignalEffect(() => {
     if (making.value === undefined) return void look();
@@ -145,10 +159,10 @@ function Pool({ marked }: { readonly marked: { value: number | undefined } }): V
       element.style.height = `${grid.height}px`;
       element.width = width;
       element.height = height;
+      painted.current.forget();
     }
     shown.current = { picture, grid };
-    const { cells, mark } = colours();
-    draw(element.getContext("2d")!, picture, grid, cells, mark, marked.value);
+    painted.current.draw(element.getContext("2d")!, picture, grid, colours(), marked.value);
   });
   const point = (event: PointerEvent): void => {
     const { picture, grid } = shown.current ?? {};
@@ -187,7 +201,7 @@ function Pool({ marked }: { readonly marked: { value: number | undefined } }): V
   );
 }
 
-function Tokens({ marked }: { readonly marked: { value: number | undefined } }): VNode | null {
+function Tokens({ marked }: { readonly marked: { value: number | undefined } }): VNode {
   const looked = useSignal(0);
   // Some hundred elements: they are drawn a few times a second, not with every frame.
   useEffect(() => {
@@ -197,11 +211,13 @@ function Tokens({ marked }: { readonly marked: { value: number | undefined } }):
   }, [making.value?.id]);
   void looked.value;
   const { tokens, stats } = making.value === undefined ? drawn.value : drawn.peek();
-  if (stats === undefined || tokens.length === 0) return null;
-  const first = Math.max(0, tokens.length - mostTokens);
-  const row = (at: number): number => stats.promptTokens + at;
-  const at = marked.value === undefined ? -1 : marked.value - stats.promptTokens;
+  const row = (at: number): number => (stats?.promptTokens ?? 0) + at;
+  const at = marked.value === undefined ? -1 : marked.value - row(0);
   const one = tokens[at];
+  const first = Math.max(0, tokens.length - mostTokens);
+  useEffect(() => {
+    if (one?.top?.some(({ text }) => text === "") === true) void one.spell?.().then(() => looked.value++);
+  }, [one]);
   const move = (by: number): void =>
     void (marked.value = row(
       Math.min(tokens.length - 1, Math.max(first, (one === undefined ? first - Math.min(0, by) : at) + by)),
@@ -233,7 +249,11 @@ function Tokens({ marked }: { readonly marked: { value: number | undefined } }):
       </div>
       <div class="alternatives" aria-live="polite">
         {one === undefined ? (
-          <p class="note">Point at a token, or walk through them with the arrow keys.</p>
+          <p class="note">
+            {tokens.length === 0
+              ? "The tokens of the next answer are listed here, each with what else could have come."
+              : "Point at a token, or walk through them with the arrow keys."}
+          </p>
         ) : (
           <>
             <p>
@@ -246,8 +266,8 @@ function Tokens({ marked }: { readonly marked: { value: number | undefined } }):
               </p>
             ) : null}
             <ol>
-              {one.top?.map((each) => (
-                <li key={each.text} style={{ "--p": each.probability.toFixed(3) }}>
+              {one.top?.map((each, index) => (
+                <li key={index} style={{ "--p": each.probability.toFixed(3) }}>
                   <code>{tokenText(each.text)}</code> <span>{shareText(each.probability)}</span>
                 </li>
               ))}

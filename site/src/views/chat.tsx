@@ -83,7 +83,7 @@ function Meter(): VNode | null {
       title={text}
     >
       <span style={{ inlineSize: `${(5 * share).toFixed(2)}rem` }} />
-      <small>
+      <small style={{ minInlineSize: `${2 * countText(context).length + 3}ch` }}>
         {countText(contextTokens.value)} / {countText(context)}
       </small>
     </div>

@@ -15,11 +15,20 @@ export function measure(): void {
     measured.value = { ...others, longTasks: longTasks + 1, longest: Math.max(longest, duration) };
   });
   observe("layout-shift", (entry) => {
-    const { value, hadRecentInput } = entry as PerformanceEntry & {
+    const {
+      value,
+      hadRecentInput,
+      sources = [],
+    } = entry as PerformanceEntry & {
       readonly value: number;
       readonly hadRecentInput: boolean;
+      readonly sources?: readonly { readonly node: Node | null }[];
     };
-    if (!hadRecentInput) measured.value = { ...measured.value, shift: measured.value.shift + value };
+    // What is told here is no part of the page.
+    const isOwn = ({ node }: { readonly node: Node | null }): boolean =>
+      (node instanceof Element ? node : node?.parentElement)?.closest(".debug") != null;
+    if (!hadRecentInput && !(sources.length > 0 && sources.every(isOwn)))
+      measured.value = { ...measured.value, shift: measured.value.shift + value };
   });
 }
 

@@ -2,12 +2,32 @@
 import { signal } from "@preact/signals";
 import type { VNode } from "preact";
 import { memo } from "preact/compat";
-import { useState } from "preact/hooks";
-import { Markdown } from "../markdown.js";
+import { useEffect, useState } from "preact/hooks";
 import type { Said } from "../state/conversation.js";
 import { begin, current, goOn, making, regenerate, sayOtherwise, switched, switchTo } from "../state/talk.js";
 import { countText } from "../words.js";
 import { Icon } from "./icon.js";
+
+type MarkdownView = typeof import("../markdown.js").Markdown;
+
+/** What reads Markdown, once it has come: a text that only goes on needs none, and the first one is shown before. */
+const markdown = signal<MarkdownView | undefined>(undefined);
+
+/** A text as Markdown; as it is until that can be read. */
+function Formatted(props: { readonly text: string; readonly isGrowing: boolean }): VNode {
+  const Markdown = markdown.value;
+  useEffect(() => {
+    if (markdown.peek() === undefined) void import("../markdown.js").then((read) => (markdown.value = read.Markdown));
+  }, []);
+  if (Markdown !== undefined) return <Markdown {...props} />;
+  return (
+    <div class="markdown">
+      <p class="as-is" dir="auto">
+        {props.text}
+      </p>
+    </div>
+  );
+}
 
 /** Longer than this, what was said is folded. */
 const mostShown = 1200;
@@ -153,7 +173,14 @@ interface MessageProps {
 
 function Body({ said, isMaking, isRaw }: Omit<MessageProps, "siblings">): VNode {
   const { role, content, reasoning, calls = [], isJson, error } = said;
-  if (isRaw || role === "user") return <Folded text={content} />;
+  // A text that goes on begins with a blank, which is no indent.
+  if (role === "user") return <Folded text={isRaw ? content.replace(/^ /, "") : content} />;
+  if (isRaw)
+    return (
+      <p class="as-is" dir="auto">
+        {content.replace(/^ /, "")}
+      </p>
+    );
   const isSilent = !isMaking && content === "" && calls.length === 0 && error === undefined;
   return (
     <>
@@ -165,7 +192,7 @@ function Body({ said, isMaking, isRaw }: Omit<MessageProps, "siblings">): VNode 
           </p>
         </details>
       ) : null}
-      {content === "" ? null : <Markdown text={content} isGrowing={isMaking} />}
+      {content === "" ? null : <Formatted text={content} isGrowing={isMaking} />}
       {calls.map((call, at) => (
         <details class="fold" key={at} open>
           <summary>

@@ -1,7 +1,7 @@
 /** The models: what comes with the page, what the library knows by name, what is kept, and what a visitor brings. */
 import { useSignal } from "@preact/signals";
 import type { VNode } from "preact";
-import { useRef } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import type { ModelChoice, ModelShelf } from "../hosts/host.js";
 import { host } from "../state/talk.js";
 import { bytesText, countText } from "../words.js";
@@ -48,6 +48,7 @@ function Shelf({ shelf }: { readonly shelf: ModelShelf }): VNode {
   const name = useSignal("");
   const told = useSignal("");
   const folder = useRef<HTMLInputElement>(null);
+  useEffect(() => void shelf.refresh(), [shelf]);
   const { state } = host.value;
   return (
     <>

@@ -53,7 +53,7 @@ function TextSetting({
   rows,
   mono,
 }: {
-  readonly name: "system" | "stop" | "jsonSchema";
+  readonly name: "system" | "stop" | "jsonSchema" | "tools";
   readonly label: string;
   readonly about: string;
   readonly rows: number;
@@ -121,6 +121,15 @@ export function SettingsPanel(): VNode {
         rows={4}
         mono
       />
+      {host.value.kind === "server" ? (
+        <TextSetting
+          name="tools"
+          label="Tools"
+          about="What the model may call, as a list in OpenAI’s form. Calls are shown, and not made."
+          rows={3}
+          mono
+        />
+      ) : null}
       <div class="setting wide">
         <span class="label" id="theme-label">
           Colours

@@ -1,0 +1,268 @@
+// The page for long: every control by keyboard alone, faults that axe-core finds in both schemes, calls of tools, reasoning, schemas, texts from right to
+// left, files out and in, a folder that is dropped, and a text computed on WebGPU.
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { CausalLM } from "../../src/entry/node.js";
+import { findChromium, startChromium } from "../browser/chromium.js";
+import { hermesTemplate, loadModel, serveScript } from "../serve/scripted-engine.js";
+import { ask, modelFolder, openPage, ready, seriousFaults, serveSite } from "./support.js";
+
+const soak = process.env["INSITU_SOAK"] !== undefined;
+const chromium = findChromium();
+
+let browser: Browser;
+let lm: CausalLM;
+beforeAll(async () => {
+  if (chromium === undefined || !soak) return;
+  browser = await startChromium(chromium);
+  lm = await loadModel(`${hermesTemplate}{# thoughts stand between <think> and </think> #}`);
+});
+afterAll(async () => {
+  await browser?.close();
+  await lm?.release();
+});
+
+/** Controls that the Tab key does not reach on its way around the page; of radio buttons one of a group is enough. */
+async function unreached(page: Page): Promise<string[]> {
+  await page.evaluate(`document.activeElement?.blur();
+    window.wanted = [...document.querySelectorAll("button, input, textarea, a[href], summary, [tabindex='0']")]
+      .filter((each) => !each.disabled && !each.hidden && each.checkVisibility({ visibilityProperty: true })
+        && !(each.type === "radio" && !each.checked));
+    window.seen = new Set();`);
+  const count = Number(await page.evaluate("window.wanted.length"));
+  for (let at = 0; at < 2 * count + 12; at++) {
+    await page.keyboard.press("Tab");
+    await page.evaluate("window.seen.add(document.activeElement)");
+  }
+  return page.evaluate(
+    "window.wanted.filter((each) => !window.seen.has(each)).map((each) => each.outerHTML.slice(0, 120))",
+  );
+}
+
+/** Goes to a control with the Tab key. */
+async function tabTo(page: Page, selector: string): Promise<void> {
+  for (let at = 0; at < 150; at++) {
+    if (await page.evaluate(`document.activeElement?.matches(${JSON.stringify(selector)}) === true`)) return;
+    await page.keyboard.press("Tab");
+  }
+  throw new Error(`the Tab key does not lead to ${selector}`);
+}
+
+const tools = JSON.stringify([
+  { type: "function", function: { name: "weather", parameters: { type: "object", properties: { city: {} } } } },
+]);
+
+describe.skipIf(chromium === undefined || !soak)("over a server, for long", () => {
+  test("every control by keyboard alone; axe-core in both schemes", async () => {
+    const served = await serveScript(lm, () => ({ text: "A **bold** word.\n\n```js\nlet a = 1;\n```" }));
+    const { page, problems } = await openPage(browser, served.address);
+    await page.goto(served.address);
+    await ready(page);
+    await page.keyboard.type("By keyboard");
+    await page.keyboard.press("Enter");
+    await page.locator("[data-took]").waitFor();
+    for (const name of ["regenerate", "regenerate"]) {
+      await tabTo(page, `.message.assistant button[title="${name === "regenerate" ? "Regenerate" : name}"]`);
+      await page.keyboard.press("Enter");
+      await expect.poll(() => page.locator('[aria-busy="true"]').count()).toBe(0);
+    }
+    await page.getByText("3/3").waitFor();
+    await tabTo(page, 'button[aria-label="Branch before"]');
+    await page.keyboard.press("Space");
+    await page.getByText("2/3").waitFor();
+    await tabTo(page, 'button[title="Edit and branch"]');
+    await page.keyboard.press("Enter");
+    await page.keyboard.type(" again");
+    await page.keyboard.press("Enter");
+    await page.locator(".message.user").getByText("2/2").waitFor();
+    await expect.poll(() => page.locator('[aria-busy="true"]').count()).toBe(0);
+    await tabTo(page, 'button[title="Continue"]');
+    await page.keyboard.press("Enter");
+    await expect.poll(() => page.locator('[aria-busy="true"]').count()).toBe(0);
+    expect(await unreached(page)).toEqual([]);
+    for (const name of ["cache", "settings", "models"]) {
+      await tabTo(page, `#open-${name}`);
+      await page.keyboard.press("Enter");
+      await page.locator(".panel h2").waitFor();
+      await expect.poll(() => page.evaluate("document.activeElement.id")).toBe("panel-title");
+      expect(await unreached(page)).toEqual([]);
+      for (const colorScheme of ["light", "dark"] as const) {
+        await page.emulateMedia({ colorScheme });
+        expect(await seriousFaults(page)).toEqual([]);
+      }
+      await page.keyboard.press("Escape");
+      await expect.poll(() => page.locator(".panel").count()).toBe(0);
+      expect(await page.evaluate("document.activeElement.id")).toBe(`open-${name}`);
+    }
+    for (const colorScheme of ["light", "dark"] as const) {
+      await page.emulateMedia({ colorScheme });
+      expect(await seriousFaults(page)).toEqual([]);
+    }
+    await page.keyboard.press("Control+k");
+    await expect.poll(() => page.evaluate("document.activeElement.id")).toBe("search");
+    await page.keyboard.type("keyboard");
+    expect(await page.locator(".history li").count()).toBe(1);
+    await tabTo(page, 'input[name="mode"]');
+    await page.keyboard.press("ArrowRight");
+    await page.getByText("Begin a text").waitFor();
+    expect(problems).toEqual([]);
+    await page.context().close();
+    await served.stop();
+  });
+
+  test("shows calls, reasoning and parsed JSON; texts from right to left; files out and in", async () => {
+    let answer =
+      '<think>I need the weather.</think>I look.\n<tool_call>\n{"name": "weather", "arguments": {"city": "Bern"}}\n</tool_call>';
+    const served = await serveScript(lm, () => ({ text: answer }));
+    const { page, problems } = await openPage(browser, served.address);
+    await page.goto(served.address);
+    await ready(page);
+    await page.locator("#open-settings").click();
+    await page.locator("#setting-tools").fill("[1]");
+    await page.getByText("Tools are a list").first().waitFor();
+    await page.locator("#setting-tools").fill(tools);
+    await ask(page, "The weather in Bern?");
+    const last = page.locator(".message.assistant").last();
+    expect(await last.locator(".fold").filter({ hasText: "Calls weather" }).locator("pre").innerText()).toContain(
+      '"Bern"',
+    );
+    await last.getByText("Reasoning").click();
+    await last.getByText("I need the weather.").waitFor();
+    expect(await last.locator(".markdown").innerText()).toBe("I look.");
+    await page.locator("#setting-tools").fill("");
+
+    answer = '{"city":"Bern","warm":true}';
+    const schema = {
+      type: "object",
+      properties: { city: { type: "string" }, warm: { type: "boolean" } },
+      required: ["city", "warm"],
+      additionalProperties: false,
+    };
+    await page.locator("#setting-jsonSchema").fill(JSON.stringify(schema));
+    await ask(page, "As JSON");
+    const parsed = page.locator(".message.assistant").last().locator(".fold").filter({ hasText: "Parsed JSON" });
+    expect(JSON.parse(await parsed.locator("pre").innerText())).toEqual(JSON.parse(answer));
+    await page.locator("#setting-jsonSchema").fill("");
+
+    answer = "مرحبا بالعالم";
+    await ask(page, "שלום");
+    for (const said of await page
+      .locator(".message")
+      .all()
+      .then((all) => all.slice(-2)))
+      expect(
+        await said
+          .locator("p[dir=auto]")
+          .first()
+          .evaluate((element) => getComputedStyle(element).direction),
+      ).toBe("rtl");
+
+    // What goes out comes in again, in a browser that knows nothing of it.
+    const place = mkdtempSync(join(tmpdir(), "insitu-site-"));
+    const saved = async (from: Page, name: string): Promise<string> => {
+      const [download] = await Promise.all([
+        from.waitForEvent("download"),
+        from.getByRole("button", { name, exact: true }).click(),
+      ]);
+      const path = join(place, download.suggestedFilename());
+      await download.saveAs(path);
+      return path;
+    };
+    expect(readFileSync(await saved(page, ".md"), "utf8")).toContain("**Model**\n\nI look.");
+    const file = await saved(page, "Export");
+    const other = await openPage(browser, served.address);
+    await other.page.goto(served.address);
+    await ready(other.page);
+    await other.page.getByLabel("Import conversations").setInputFiles(join(place, "insitu-conversations.json"));
+    await other.page.getByText("1 conversation imported.").waitFor();
+    await other.page.locator(".history .open").click();
+    expect(await other.page.locator(".message").count()).toBe(6);
+    await other.page.getByText("Calls weather").waitFor();
+    const first = JSON.parse(readFileSync(file, "utf8")) as unknown;
+    expect(JSON.parse(readFileSync(await saved(other.page, "Export"), "utf8"))).toEqual(first);
+    await other.page
+      .getByLabel("Import conversations")
+      .setInputFiles({ name: "a.json", mimeType: "application/json", buffer: Buffer.from("{}") });
+    await other.page.getByText("this file holds no conversations").waitFor();
+    rmSync(place, { recursive: true });
+    expect([...problems, ...other.problems]).toEqual([]);
+    await page.context().close();
+    await other.page.context().close();
+    await served.stop();
+  });
+});
+
+describe.skipIf(chromium === undefined || !soak)("in the browser alone, for long", () => {
+  test("tells the same text with the cache view and without, and nothing moves while it does", async () => {
+    const site = await serveSite();
+    const { page } = await openPage(browser, site.base);
+    await page.goto(`${site.base}/?debug`);
+    await ready(page);
+    await page.evaluate(`window.moved = []; new PerformanceObserver((list) => list.getEntries().forEach((entry) => window.moved.push(
+      ...entry.sources.map(({ node }) => (node?.outerHTML ?? node?.parentElement?.outerHTML ?? "gone").slice(0, 120))))).observe({ type: "layout-shift" })`);
+    await page.locator("#open-settings").click();
+    for (const [name, value] of Object.entries({ maxTokens: "400", minTokens: "400", seed: "5" }))
+      await page.locator(`#setting-${name}`).fill(value);
+    await page.locator("#open-settings").click();
+    const rates = { with: [] as number[], without: [] as number[] };
+    const texts = new Set<string>();
+    for (let turn = 0; turn < 12; turn++) {
+      // In turns, and each kind first as often as second.
+      const which = (turn + Math.floor(turn / 2)) % 2 === 0 ? "without" : "with";
+      await page.getByRole("button", { name: "New", exact: true }).click();
+      const isOpen = (await page.locator("#open-cache").getAttribute("aria-pressed")) === "true";
+      if (isOpen !== (which === "with")) await page.locator("#open-cache").click();
+      await page.locator(".debug button").click();
+      await page.locator("#say").fill("Once upon a time there was a king who");
+      await page.locator("#say").press("Enter");
+      await page.locator("[data-took]").waitFor();
+      texts.add(await page.locator(".message.assistant .as-is").innerText());
+      const debug = page.locator(".debug");
+      const shift = Number(await debug.getAttribute("data-shift"));
+      expect(shift, String(await page.evaluate("JSON.stringify(window.moved.slice(-4))"))).toBe(0);
+      const took = await page.locator("[data-took]").innerText();
+      rates[which].push(Number(/([\d.]+) a second/.exec(took)![1]));
+      console.log(`${which} the cache view: ${took.replaceAll("\n", ", ")}; ${await debug.innerText()}`);
+    }
+    expect(texts.size).toBe(1);
+    const middle = (list: readonly number[]): number => list.toSorted((a, b) => a - b)[list.length >> 1];
+    console.log(
+      `tokens a second with the cache view ${middle(rates.with)}, without ${middle(rates.without)}: ${(middle(rates.with) / middle(rates.without)).toFixed(2)} ×`,
+    );
+    await page.context().close();
+    site.close();
+  });
+
+  test("takes a folder that is dropped, and computes on WebGPU", async () => {
+    const site = await serveSite();
+    const { page, problems } = await openPage(browser, site.base);
+    await page.goto(site.base);
+    await ready(page);
+    const session = await page.context().newCDPSession(page);
+    const data = { items: [], files: [modelFolder], dragOperationsMask: 1 };
+    for (const type of ["dragEnter", "dragOver", "drop"] as const)
+      await session.send("Input.dispatchDragEvent", { type, x: 600, y: 300, data });
+    await page.getByText("A folder of this machine").waitFor();
+    await page.locator(".choices .current").filter({ hasText: "embedded" }).waitFor();
+    await page.locator("#say").fill("Once upon a time");
+    await page.locator("#say").press("Enter");
+    await page.locator("[data-took]").waitFor();
+
+    await page.locator('label:has-text("WebGPU") input').check({ force: true });
+    await page.locator("#open-models").getByText("WebGPU").waitFor();
+    await ready(page);
+    await page.getByRole("button", { name: "New", exact: true }).click();
+    await page.locator("#open-settings").click();
+    await page.locator("#setting-maxTokens").fill("8");
+    await page.locator("#say").fill("Once upon a time");
+    await page.locator("#say").press("Enter");
+    await page.locator("[data-took]").waitFor();
+    expect(await page.locator("[data-took]").innerText()).toContain("8 tokens");
+    expect(problems.filter((text) => !/404/.test(text))).toEqual([]);
+    await page.context().close();
+    site.close();
+  });
+});
