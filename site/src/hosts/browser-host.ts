@@ -1,7 +1,6 @@
 /** This browser as the page's host: a model in a worker, on WASM or WebGPU. What it loads is kept by the library; nothing that is said leaves the page. */
 import { signal } from "@preact/signals";
 import { CausalLM, type ChatMessage, type GeneratedToken, type Generation, type GenerateOptions } from "insitu/worker";
-import { models } from "./kept-models.js";
 import { bytesText } from "../words.js";
 import type {
   Asked,
