@@ -13,3 +13,11 @@ export class LostError extends InsituError {
 /** True for an error after which nothing can be read from pages any more. */
 export const isLoss = (error: unknown): error is InsituError =>
   error instanceof InsituError && (error.code === "device-lost" || error.code === "state-lost");
+
+/** What is told of an error; who holds the blocks of a full pool is for the server's log alone. */
+export function toldError(error: Error): Error {
+  if (isLoss(error)) return error instanceof LostError ? error : new LostError(error);
+  if (!(error instanceof InsituError) || error.code !== "out-of-memory") return error;
+  const message = "the server has no room left for this text: ask again, ask for less, or serve with more --blocks";
+  return new InsituError("out-of-memory", message, { cause: error });
+}

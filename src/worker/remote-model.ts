@@ -9,13 +9,7 @@ import { chatArguments } from "../generate/chat.js";
 import type { ChatOptions } from "../generate/chat-options.js";
 import { beamSearchOptionNames } from "../generate/load-option-names.js";
 import { type AnyChatMessage, checkMessages } from "../generate/messages.js";
-import {
-  type GeneratedObject,
-  generateObject,
-  type ObjectOptions,
-  type ObjectStream,
-  streamObject,
-} from "../generate/object.js";
+import type { GeneratedObject, ObjectOptions } from "../generate/object.js";
 import { type GenerateOptions, generateOptionNames, type ModelDefaults } from "../generate/options.js";
 import type { Prompt } from "../generate/prompt-items.js";
 import type { ObjectSchema } from "../generate/standard-schema.js";
@@ -101,13 +95,13 @@ export class RemoteModel {
   }
 
   /** An object that a schema of zod, valibot or arktype, or a JSON Schema, allows. Throws "unfinished" if the text was cut. */
-  generateObject<T>(schema: ObjectSchema<T>, prompt: Prompt, options?: ObjectOptions): Promise<GeneratedObject<T>> {
+  async generateObject<T>(
+    schema: ObjectSchema<T>,
+    prompt: Prompt,
+    options?: ObjectOptions,
+  ): Promise<GeneratedObject<T>> {
+    const { generateObject } = await import("../generate/object.js");
     return generateObject(schema, options, (text) => this.generate(prompt, text));
-  }
-
-  /** The same while it is generated: iterate over the result for the object so far. */
-  streamObject<T>(schema: ObjectSchema<T>, prompt: Prompt, options?: ObjectOptions): ObjectStream<T> {
-    return streamObject(schema, options, (text) => this.generate(prompt, text));
   }
 
   /** Continues several prompts at once; tokens of all texts come as they are made. What is wrong with a prompt is told there. */

@@ -196,7 +196,6 @@ const doors: Readonly<Record<string, (options: object) => unknown>> = {
   "worker InferenceSession.create": (options) => worker.InferenceSession.create(decoder, options),
   "worker RemoteModel.generate": (options) => remote.generate("One", options),
   "worker RemoteModel.generateObject": (options) => remote.generateObject({ type: "integer" }, "One", options),
-  "worker RemoteModel.streamObject": (options) => remote.streamObject({ type: "integer" }, "One", options),
   "worker RemoteModel.generateBatch": (options) => remote.generateBatch(["One"], options),
   "worker RemoteModel.samples": (options) => remote.samples("One", 1, options),
   "worker RemoteModel.beamSearch": (options) => remote.beamSearch("One", options),

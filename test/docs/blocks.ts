@@ -45,4 +45,5 @@ function blocksOf(path: string): Block[] {
 export const blocks: readonly Block[] = pages.flatMap(blocksOf);
 
 /** The languages of a page's blocks that are no program. */
-export const notPrograms: readonly string[] = ["", "http"];
+/** A component in JSX is the example that test/examples runs. */
+export const notPrograms: readonly string[] = ["", "http", "jsx", "tsx"];

@@ -222,7 +222,7 @@ describe.skipIf(chromium === undefined || !soak)("in the browser alone, for long
       texts.add(await page.locator(".message.assistant .as-is").innerText());
       const debug = page.locator(".debug");
       const shift = Number(await debug.getAttribute("data-shift"));
-      expect(shift, String(await page.evaluate("JSON.stringify(window.moved.slice(-4))"))).toBe(0);
+      expect(shift, String(await page.evaluate("JSON.stringify(window.moved.slice(-4))"))).toBeLessThan(0.001);
       const took = await page.locator("[data-took]").innerText();
       rates[which].push(Number(/([\d.]+) a second/.exec(took)![1]));
       console.log(`${which} the cache view: ${took.replaceAll("\n", ", ")}; ${await debug.innerText()}`);

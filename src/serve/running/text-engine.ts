@@ -4,7 +4,6 @@
  */
 import { checkCount } from "../../base/arguments.js";
 import { InsituError } from "../../base/error.js";
-import { valueText } from "../../base/value-text.js";
 import type { Context } from "../../engine/context.js";
 import { EmbeddedText } from "../../engine/embedded-text.js";
 import { MadeText } from "../../engine/made-text.js";
@@ -28,7 +27,8 @@ import type {
   TextListener,
   TextRequest,
 } from "../engine.js";
-import { isLoss, LostError } from "../lost-error.js";
+import { isLoss, LostError, toldError } from "../lost-error.js";
+import { checkPrompt } from "./check-prompt.js";
 import { poolSeenBy } from "./pool-view.js";
 import { QueueFullError, RetryHint } from "./queue-full.js";
 import type { PrefixStore } from "./prefix-store.js";
@@ -105,7 +105,7 @@ export class TextEngine implements Engine {
     if (this.#refusal !== undefined) throw this.#refusal;
     const { id, tenant, priority = 0, salt = "", maxTokens, prompt } = request;
     checkCount("maxTokens of a text", maxTokens, 0);
-    this.#checkPrompt(prompt);
+    checkPrompt(prompt, this);
     if (this.#texts.has(id))
       throw new InsituError("invalid-argument", `there is a text "${id}" already: names are given once`);
     if (maxTokens === 0) {
@@ -213,7 +213,7 @@ export class TextEngine implements Engine {
     { tenant = "", isNext = false }: EmbeddingAsker = {},
   ): Promise<Float32Array> {
     if (this.#refusal !== undefined) throw this.#refusal;
-    this.#checkPrompt(tokens);
+    checkPrompt(tokens, this);
     signal?.throwIfAborted();
     const id = `embedding ${embedded++}`;
     const owner = { id, tenant, priority: 0, salt: id };
@@ -282,22 +282,6 @@ export class TextEngine implements Engine {
 
   #queueFull({ tenant }: TextOwner): QueueFullError {
     return new QueueFullError(this.#places.takenBy(tenant), this.#hint.seconds(this.figures().waiting));
-  }
-
-  #checkPrompt(prompt: readonly number[]): void {
-    if (prompt.length === 0) throw new InsituError("invalid-argument", "the prompt of a text must have a token");
-    if (prompt.length > this.context)
-      throw new InsituError(
-        "context-overflow",
-        `the prompt has ${prompt.length} tokens, the context holds ${this.context}: send a shorter one`,
-      );
-    // A run with a token that is none would fail for every text in it.
-    const wrong = prompt.find((token) => !(Number.isSafeInteger(token) && token >= 0 && token < this.vocabulary));
-    if (wrong !== undefined)
-      throw new InsituError(
-        "invalid-argument",
-        `a prompt's tokens must be from 0 to ${this.vocabulary - 1}, got ${valueText(wrong)}`,
-      );
   }
 
   #start(): void {
@@ -402,11 +386,3 @@ const savedText = ({ owner, tokens }: MadeText): { readonly salt: string; readon
 
 const closed = (): InsituError =>
   new InsituError("closed", "the engine takes nothing in any more: it drains, or was closed");
-
-/** What is told of an error; who holds the blocks of a full pool is for the server's log alone. */
-function toldError(error: Error): Error {
-  if (isLoss(error)) return error instanceof LostError ? error : new LostError(error);
-  if (!(error instanceof InsituError) || error.code !== "out-of-memory") return error;
-  const message = "the server has no room left for this text: ask again, ask for less, or serve with more --blocks";
-  return new InsituError("out-of-memory", message, { cause: error });
-}
