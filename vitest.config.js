@@ -10,7 +10,7 @@ import { folderOf, rooms } from "./scripts/rooms.mjs";
 const builtWorkers = {
   name: "built-workers",
   transform: (code, id) =>
-    /\/src\/(platform|worker)\/node\.ts$/.test(id)
+    /\/(src\/platform|packages\/worker)\/node\.ts$/.test(id)
       ? code
           .replace('"./kernel-worker-node.js"', '"../../dist/platform/kernel-worker-node.js"')
           .replace('"./model-worker-node.js"', '"../../dist/worker/model-worker-node.js"')

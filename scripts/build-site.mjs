@@ -1,4 +1,4 @@
-// Builds the page of site/. `buildPage` makes what `insitu serve` ships: the files of the page in one module, src/serve/page-files.gen.ts. `npm run site`
+// Builds the page of site/. `buildPage` makes what `insitu serve` ships: the files of the page in one module, packages/serve/page-files.gen.ts. `npm run site`
 // (`node scripts/build-site.mjs [port]`) builds the static site: the chat with the embedded model
 // beside it, and the guide, which scripts/guide-site.mjs renders. Then it serves both.
 import { spawnSync } from "node:child_process";
@@ -45,7 +45,7 @@ const types = {
 
 /** Writes the module with the page's files, unless it is newer than all that the page is made of. */
 export function buildPage() {
-  const module = join(root, "src/serve/page-files.gen.ts");
+  const module = join(root, "packages/serve/page-files.gen.ts");
   if (existsSync(module) && statSync(module).mtimeMs > changed()) return;
   const folder = join(root, ".cache/page");
   build("server", folder);

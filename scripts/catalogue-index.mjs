@@ -1,8 +1,8 @@
-// Writes src/hub/catalogue.gen.ts from src/hub/catalogue.json: pages and bundlers take code along without asking, and JSON only where they are told to.
+// Writes packages/hub/catalogue.gen.ts from packages/hub/catalogue.json: pages and bundlers take code along without asking, and JSON only where they are told to.
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
-const folder = fileURLToPath(new URL("../src/hub/", import.meta.url));
+const folder = fileURLToPath(new URL("../packages/hub/", import.meta.url));
 
 /** Writes the module if its text changed. */
 export function writeCatalogueIndex() {

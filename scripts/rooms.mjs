@@ -29,11 +29,11 @@ export const rooms = {
   schedule: { imports: ["base"] },
   engine: { imports: ["base", "tensor", "session", "decoder", "cache", "schedule"] },
   eviction: { imports: ["base", "tensor", "rewrite", "session", "decoder", "cache"], apart: true },
-  dialogue: { imports: ["base", "engine"] },
+  dialogue: { imports: ["base", "engine"], apart: true },
   generate: { imports: ["base", "text", "tensor", "session", "decoder", "cache", "engine", "dialogue"] },
   grammar: { imports: ["base", "text", "engine"], apart: true },
-  serve: { imports: ["base", "cache", "schedule", "engine", "dialogue", "generate"], inferred: true },
-  hub: { imports: ["base"] },
+  serve: { imports: ["base", "cache", "schedule", "engine", "dialogue", "generate"], apart: true, inferred: true },
+  hub: { imports: ["base"], apart: true },
   platform: { imports: ["base", "backends", "hub"], node: true },
   stores: { imports: ["base"], node: true, apart: true },
   entry: {
@@ -56,8 +56,12 @@ export const rooms = {
       "platform",
     ],
   },
-  ai: { imports: ["base", "engine", "generate"] },
-  worker: { imports: ["base", "tensor", "session", "cache", "generate", "hub", "platform", "entry"], node: true },
+  ai: { imports: ["base", "engine", "generate"], apart: true },
+  worker: {
+    imports: ["base", "tensor", "session", "cache", "generate", "hub", "platform", "entry"],
+    apart: true,
+    node: true,
+  },
   cli: {
     imports: [
       "base",
@@ -80,6 +84,7 @@ export const rooms = {
       "entry",
     ],
     node: true,
+    apart: true,
   },
 };
 

@@ -54,7 +54,7 @@ export type {
   KeptModel,
   Models,
   ModelStorage,
-} from "../hub/models-api.js";
+} from "#insitu/hub/models-api.js";
 export { BlockPool } from "../cache/block-pool.js";
 export type { AppendEntry, BlockDescription, BlockPoolOptions, PoolStatistics } from "../cache/block-pool.js";
 export type { PrefixHash } from "../cache/prefix-index.js";

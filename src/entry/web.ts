@@ -5,7 +5,7 @@ import type { FolderPlatform } from "../base/platform.js";
 import { LanguageModel, type LoadLanguageModelOptions } from "../generate/causal-lm.js";
 import { placeOf } from "../generate/model-folder.js";
 import { loadLanguageModelOptionNames } from "../generate/load-option-names.js";
-import type { HubOptions } from "../hub/models-api.js";
+import type { HubOptions } from "#insitu/hub/models-api.js";
 import { isModelFolder, type ModelFolder } from "../platform/file-tree.js";
 import { webPlatform } from "../platform/web.js";
 import { withSource } from "../platform/web-models.js";

@@ -1,6 +1,6 @@
 /** Rounds of a chat on a model: the prompt with its tools, what the reply must obey, and how it is read. */
 import { InsituError } from "../base/error.js";
-import { templateTool } from "../dialogue/message-forms.js";
+import { templateTool } from "#insitu/dialogue/message-forms.js";
 import type { HeldConstraint, TextRule } from "../engine/constraint.js";
 import { type ChatOptions, generateOptionsOf } from "./chat-options.js";
 import { ReadRound, type Round } from "./chat-round.js";

@@ -4,7 +4,7 @@ import type { ReasoningEffort } from "../base/known-names.js";
 import { checkCount, checkFlag, checkName, checkRule } from "../base/arguments.js";
 import { checkOptionNames, type OptionNames } from "../base/option-names.js";
 import { valueText } from "../base/value-text.js";
-import type { ToolChoice } from "../dialogue/dialogue.js";
+import type { ToolChoice } from "#insitu/dialogue/dialogue.js";
 import { type ChatTools, toolSpecs } from "./chat-tools.js";
 import { checkGenerateOptions, type GenerateOptions, generateOptionNames } from "./options.js";
 

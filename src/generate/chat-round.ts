@@ -1,6 +1,6 @@
 /** One reply of the model in a chat: a generation whose text, reasoning and calls are told apart. */
-import type { DialogueEvent } from "../dialogue/events.js";
-import type { ReplyReader } from "../dialogue/reader.js";
+import type { DialogueEvent } from "#insitu/dialogue/events.js";
+import type { ReplyReader } from "#insitu/dialogue/reader.js";
 import type { GeneratedToken, Generation, GenerationSummary } from "./generation.js";
 
 /** What a reply tells; calls have ids. */

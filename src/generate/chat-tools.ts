@@ -1,7 +1,7 @@
 /** Functions that a model may call in a chat: what it is told of them, and what becomes of its calls. */
 import { InsituError } from "../base/error.js";
 import { valueText } from "../base/value-text.js";
-import type { ToolSpec } from "../dialogue/family.js";
+import type { ToolSpec } from "#insitu/dialogue/family.js";
 import type { JsonSchema } from "../engine/constraint.js";
 
 /** A schema of a library that speaks Standard Schema, such as zod, and can write itself as JSON Schema. */

@@ -1,6 +1,6 @@
 /** A model's dialogue over its tokenizer: which control tokens are text to it, how a prompt ends, and the most that may be thought. */
-import { Dialogue, type ThoughtState } from "../dialogue/dialogue.js";
-import { ThinkingBudget } from "../dialogue/thinking-budget.js";
+import { Dialogue, type ThoughtState } from "#insitu/dialogue/dialogue.js";
+import { ThinkingBudget } from "#insitu/dialogue/thinking-budget.js";
 import type { HeldConstraint } from "../engine/constraint.js";
 import type { TextTokenizer } from "./tokenizer.js";
 

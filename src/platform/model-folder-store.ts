@@ -6,7 +6,7 @@ import { homedir } from "node:os";
 import { dirname, join } from "node:path";
 import { InsituError } from "../base/error.js";
 import type { ReadableFile } from "../base/platform.js";
-import { type ChecksumKind, type ModelStore, type PartialFile, StorageFull } from "../hub/model-store.js";
+import { type ChecksumKind, type ModelStore, type PartialFile, StorageFull } from "#insitu/hub/model-store.js";
 import { nodePlatform } from "./node.js";
 
 /** Where models are kept where nobody says: INSITU_CACHE, or .cache/insitu in the home folder. */

@@ -2,10 +2,10 @@
 import { existsSync } from "node:fs";
 import { InsituError } from "../base/error.js";
 import { isHubSpelling } from "../base/foreign-file.js";
-import { isShortSpelling, modelNamed, nameHint } from "../hub/catalogue.js";
-import { checkedHubOptions, fetchHubModel } from "../hub/hub-model.js";
-import { modelsOf } from "../hub/models.js";
-import type { HubOptions, Models } from "../hub/models-api.js";
+import { isShortSpelling, modelNamed, nameHint } from "#insitu/hub/catalogue.js";
+import { checkedHubOptions, fetchHubModel } from "#insitu/hub/hub-model.js";
+import { modelsOf } from "#insitu/hub/models.js";
+import type { HubOptions, Models } from "#insitu/hub/models-api.js";
 import { folderStore, keptFolder } from "./model-folder-store.js";
 
 /** What is not said in the options, from the environment. */

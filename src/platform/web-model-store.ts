@@ -4,7 +4,7 @@
  */
 import type { ReadableFile } from "../base/platform.js";
 import { Sha256 } from "../base/sha256.js";
-import { type ChecksumKind, type ModelStore, type PartialFile, StorageFull } from "../hub/model-store.js";
+import { type ChecksumKind, type ModelStore, type PartialFile, StorageFull } from "#insitu/hub/model-store.js";
 import { type BlobStore, openBlobs } from "./web-blobs.js";
 
 /** Bytes of a block: what a download holds in memory, and what is lost of it when its tab ends. */

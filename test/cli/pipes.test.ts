@@ -5,8 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
-import { ChatInput } from "../../src/cli/chat-input.js";
-import { textOutput } from "../../src/cli/word-wrap.js";
+import { ChatInput } from "../../packages/cli/chat-input.js";
+import { textOutput } from "../../packages/cli/word-wrap.js";
 import { builtCommand } from "../support/built.js";
 import { type Ended, insituHere } from "../support/command-line.js";
 

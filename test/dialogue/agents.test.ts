@@ -5,10 +5,10 @@ import { generateObject, generateText, Output, stepCountIs, streamText, tool } f
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import * as z from "zod";
-import { insitu } from "../../src/ai/provider.js";
-import { listen, type Listening } from "../../src/cli/listen.js";
+import { insitu } from "../../packages/ai/provider.js";
+import { listen, type Listening } from "../../packages/cli/listen.js";
 import { CausalLM } from "../../src/entry/node.js";
-import { createServer, type Server } from "../../src/serve/server.js";
+import { createServer, type Server } from "../../packages/serve/server.js";
 import { hermesTemplate } from "../serve/scripted-engine.js";
 
 const thinkingTemplate = hermesTemplate.replace("{{- '<|assistant|>' }}", "{{- '<|assistant|><think>' }}");

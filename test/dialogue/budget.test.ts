@@ -1,6 +1,6 @@
 // A bound on tokens of thought: counted from the mark that opens them, ended by force, and no part of what else a text must obey.
 import { expect, test } from "vitest";
-import { ThinkingBudget } from "../../src/dialogue/thinking-budget.js";
+import { ThinkingBudget } from "../../packages/dialogue/thinking-budget.js";
 import type { HeldConstraint } from "../../src/engine/constraint.js";
 
 const spelled = ["", "a", "b", "<", "/x>", " "];

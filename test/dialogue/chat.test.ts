@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import * as z from "zod";
 import { CausalLM } from "../../src/entry/node.js";
-import { CausalLM as WorkerLM } from "../../src/worker/node.js";
+import { CausalLM as WorkerLM } from "../../packages/worker/node.js";
 import type { ChatEvent } from "../../src/generate/chat-reply.js";
 import { hermesTemplate } from "../serve/scripted-engine.js";
 

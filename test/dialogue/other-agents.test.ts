@@ -6,10 +6,10 @@ import { ChatOllama } from "@langchain/ollama";
 import { Ollama, type Message } from "ollama";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import * as z from "zod";
-import { ChatInsitu } from "../../src/ai/langchain.js";
-import { listen, type Listening } from "../../src/cli/listen.js";
+import { ChatInsitu } from "../../packages/ai/langchain.js";
+import { listen, type Listening } from "../../packages/cli/listen.js";
 import { CausalLM } from "../../src/entry/node.js";
-import { createServer, type Server } from "../../src/serve/server.js";
+import { createServer, type Server } from "../../packages/serve/server.js";
 import { hermesTemplate } from "../serve/scripted-engine.js";
 
 /** Thoughts are open where they are asked for. */

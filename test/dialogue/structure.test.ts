@@ -2,9 +2,9 @@
 import { Ajv } from "ajv";
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { Dialogue } from "../../src/dialogue/dialogue.js";
-import { familyNames } from "../../src/dialogue/families.js";
-import type { ToolSpec } from "../../src/dialogue/family.js";
+import { Dialogue } from "../../packages/dialogue/dialogue.js";
+import { familyNames } from "../../packages/dialogue/families.js";
+import type { ToolSpec } from "../../packages/dialogue/family.js";
 import { CausalLM } from "../../src/entry/node.js";
 import { became } from "./support.js";
 

@@ -1,10 +1,10 @@
 // What the tests of dialogues share: replies read whole and in pieces, as what they became.
 import fc from "fast-check";
 import { expect } from "vitest";
-import type { DialogueEvent } from "../../src/dialogue/events.js";
-import { familyNamed } from "../../src/dialogue/families.js";
-import type { ThinkingMarks, ToolSpec } from "../../src/dialogue/family.js";
-import { ReplyReader } from "../../src/dialogue/reader.js";
+import type { DialogueEvent } from "../../packages/dialogue/events.js";
+import { familyNamed } from "../../packages/dialogue/families.js";
+import type { ThinkingMarks, ToolSpec } from "../../packages/dialogue/family.js";
+import { ReplyReader } from "../../packages/dialogue/reader.js";
 
 /** What a reply became. */
 export interface Became {

@@ -1,8 +1,8 @@
 // Round trips: what a published template writes of calls and thoughts is what the family's reader reads out of it again.
 import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { Dialogue } from "../../src/dialogue/dialogue.js";
-import type { AnyMessage } from "../../src/dialogue/family.js";
+import { Dialogue } from "../../packages/dialogue/dialogue.js";
+import type { AnyMessage } from "../../packages/dialogue/family.js";
 import { ChatTemplate } from "../../packages/text/template/chat-template.js";
 import { templateStyles } from "../generate/template-styles.js";
 import { became, tools } from "./support.js";

@@ -1,6 +1,6 @@
 // Each family's replies: read whole, and in random pieces, which come to the same.
 import { describe, expect, test } from "vitest";
-import { familyNames } from "../../src/dialogue/families.js";
+import { familyNames } from "../../packages/dialogue/families.js";
 import { eventsOf, readAnyhow } from "./support.js";
 import { transcripts } from "./transcripts.js";
 

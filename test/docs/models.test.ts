@@ -3,10 +3,10 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { builderLines, modelsPage } from "../../scripts/models-page.mjs";
-import { checkModel } from "../../src/cli/check-report.js";
-import { openChecked } from "../../src/cli/check-source.js";
+import { checkModel } from "../../packages/cli/check-report.js";
+import { openChecked } from "../../packages/cli/check-source.js";
 import { CausalLM } from "../../src/entry/node.js";
-import { catalogue } from "../../src/hub/catalogue.js";
+import { catalogue } from "../../packages/hub/catalogue.js";
 
 const page = readFileSync(new URL("../../docs/models.md", import.meta.url), "utf8");
 const library = { catalogue, CausalLM, openChecked, checkModel };

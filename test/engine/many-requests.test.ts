@@ -6,7 +6,7 @@ import type { TokenConstraint } from "../../src/engine/constraint.js";
 import { CausalLM } from "../../src/entry/node.js";
 import type { GenerateOptions } from "../../src/generate/options.js";
 import { writeModel } from "../../src/onnx/write.js";
-import { createEngine } from "../../src/serve/running/create-engine.js";
+import { createEngine } from "../../packages/serve/running/create-engine.js";
 import { hubFolder } from "../generate/support.js";
 import { type Heard, submit, tokensAlone } from "../serve/engine-support.js";
 import { soak } from "../support/soak.js";

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { parseAllDocuments } from "yaml";
-import { serve } from "../../src/cli/serve.js";
+import { serve } from "../../packages/cli/serve.js";
 import { Redis, redisServer } from "../support/redis.js";
 
 const folder = join(fileURLToPath(new URL("../../examples", import.meta.url)), "kubernetes/");

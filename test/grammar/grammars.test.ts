@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { CausalLM } from "../../src/entry/node.js";
 import type { TextRule } from "../../src/engine/constraint.js";
-import { createServer } from "../../src/serve/server.js";
+import { createServer } from "../../packages/serve/server.js";
 import { loadModel } from "../serve/scripted-engine.js";
 
 let lm: CausalLM;

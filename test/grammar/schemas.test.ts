@@ -7,7 +7,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import type { CausalLM } from "../../src/entry/node.js";
 import { seededRandom } from "../../src/graph/call.js";
 import type { JsonSchema } from "../../src/engine/constraint.js";
-import { createServer } from "../../src/serve/server.js";
+import { createServer } from "../../packages/serve/server.js";
 import { loadModel } from "../serve/scripted-engine.js";
 import { schemas } from "./corpus.js";
 import { soak } from "../support/soak.js";

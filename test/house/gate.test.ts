@@ -21,7 +21,7 @@ describe("suites that run whole", () => {
 
   test("none without a name and without a change", () => {
     expect(wholeSuites([], [])).toEqual([]);
-    expect(wholeSuites([], ["README.md", "src/serve/server.ts"])).toEqual([]);
+    expect(wholeSuites([], ["README.md", "packages/serve/server.ts"])).toEqual([]);
   });
 
   test.each(["test/webgpu/kernels/norms.test.ts", "test/webgpu/kernels/norms", "kernels/norms", "norms.test.ts"])(

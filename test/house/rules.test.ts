@@ -90,8 +90,8 @@ describe("the rules bite", () => {
     expect(
       toolImports([
         file("src/session/a.ts", 'import type { Case } from "../../tools/conformance/case.js";'),
-        file("src/cli/b.ts", 'const { bench } = await import("../../tools/cli/bench.js");'),
-        file("src/cli/c.ts", 'new Worker(new URL("../../dist/tools/bench/d.js", import.meta.url));'),
+        file("packages/cli/b.ts", 'const { bench } = await import("../../tools/cli/bench.js");'),
+        file("packages/cli/c.ts", 'new Worker(new URL("../../dist/tools/bench/d.js", import.meta.url));'),
       ]),
     ).toHaveLength(3);
   });
@@ -138,7 +138,9 @@ describe("the rules bite", () => {
   test("a second loop; what only names a type of drawing is none", () => {
     const drives = (path: string, text: string): number => decodeLoops([file(path, text)]).length;
     expect(drives("src/generate/a.ts", 'import { Decoder } from "../decoder/decoder.js";')).toBe(1);
-    expect(drives("src/serve/a.ts", 'import type { TokenDrawer } from "../decoder/token-drawer.js";')).toBe(1);
+    expect(drives("packages/serve/a.ts", 'import type { TokenDrawer } from "#insitu/decoder/token-drawer.js";')).toBe(
+      1,
+    );
     expect(drives("src/engine/a.ts", "await this.layout.begin(step, 1);")).toBe(1);
     expect(drives("src/generate/a.ts", 'import type { OneDrawing } from "../decoder/token-drawer.js";')).toBe(0);
     expect(drives("src/engine/a.ts", 'import { Decoder } from "../decoder/decoder.js";')).toBe(0);

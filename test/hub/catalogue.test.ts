@@ -8,9 +8,9 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { CausalLM } from "../../src/entry/node.js";
 import { InsituError } from "../../src/base/error.js";
 import { seededRandom } from "../../src/graph/call.js";
-import { catalogue } from "../../src/hub/catalogue.js";
-import { chooseFiles } from "../../src/hub/choose-files.js";
-import type { DownloadPlan, DownloadProgress } from "../../src/hub/models-api.js";
+import { catalogue } from "../../packages/hub/catalogue.js";
+import { chooseFiles } from "../../packages/hub/choose-files.js";
+import type { DownloadPlan, DownloadProgress } from "../../packages/hub/models-api.js";
 import { fetchNamedModel, modelsIn } from "../../src/platform/node-models.js";
 import { hubFolder } from "../generate/support.js";
 import { builtCommand } from "../support/built.js";

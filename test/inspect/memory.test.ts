@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { afterAll, expect, test } from "vitest";
 import { writeModelFolder } from "../../tools/bench/device/model-files.js";
-import type { MemoryForecast } from "../../src/cli/inspect-memory.js";
+import type { MemoryForecast } from "../../packages/cli/inspect-memory.js";
 import { publishedDecoder, type PublishedForm, smallPublishedSizes } from "../../tools/demo/published-decoder.js";
 import { soak } from "../support/soak.js";
 

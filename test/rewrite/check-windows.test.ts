@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test, vi } from "vitest";
-import { readArguments } from "../../src/cli/command.js";
+import { readArguments } from "../../packages/cli/command.js";
 import { rewrite } from "../../tools/cli/rewrite.js";
 import type { CheckResult } from "../../tools/rewrite-check/check.js";
 import { rewrite as rewriteBytes } from "../../src/entry/node.js";

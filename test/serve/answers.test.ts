@@ -6,10 +6,10 @@ import OpenAI from "openai";
 import { zodResponseFormat, zodTextFormat } from "openai/helpers/zod";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import * as z from "zod";
-import { listen, type Listening } from "../../src/cli/listen.js";
+import { listen, type Listening } from "../../packages/cli/listen.js";
 import type { CausalLM } from "../../src/entry/node.js";
-import { oneAtATime } from "../../src/serve/one-at-a-time.js";
-import { createServer, type Server } from "../../src/serve/server.js";
+import { oneAtATime } from "../../packages/serve/one-at-a-time.js";
+import { createServer, type Server } from "../../packages/serve/server.js";
 import { loadModel } from "./scripted-engine.js";
 import { soak } from "../support/soak.js";
 

@@ -5,20 +5,20 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { CausalLM } from "../../src/entry/node.js";
-import { type AnswerTools, answerTexts } from "../../src/serve/answer-texts.js";
-import type { LogEntry } from "../../src/serve/server.js";
-import { JsonBounds } from "../../src/serve/json-bounds.js";
-import { Metrics } from "../../src/serve/metrics.js";
-import { readServerOptions } from "../../src/serve/options.js";
-import { RequestRecord } from "../../src/serve/request-record.js";
-import type { Answer } from "../../src/serve/wire/answer.js";
-import { prepareChat } from "../../src/serve/wire/chat.js";
-import { prepareCompletion } from "../../src/serve/wire/completions.js";
-import { prepareEmbeddings } from "../../src/serve/wire/embeddings.js";
-import { prepareResponse } from "../../src/serve/wire/responses.js";
-import { ServedModel } from "../../src/serve/wire/served-model.js";
-import { detokenize, tokenize } from "../../src/serve/wire/tokens.js";
-import { WorkTurns } from "../../src/serve/work-turns.js";
+import { type AnswerTools, answerTexts } from "../../packages/serve/answer-texts.js";
+import type { LogEntry } from "../../packages/serve/server.js";
+import { JsonBounds } from "../../packages/serve/json-bounds.js";
+import { Metrics } from "../../packages/serve/metrics.js";
+import { readServerOptions } from "../../packages/serve/options.js";
+import { RequestRecord } from "../../packages/serve/request-record.js";
+import type { Answer } from "../../packages/serve/wire/answer.js";
+import { prepareChat } from "../../packages/serve/wire/chat.js";
+import { prepareCompletion } from "../../packages/serve/wire/completions.js";
+import { prepareEmbeddings } from "../../packages/serve/wire/embeddings.js";
+import { prepareResponse } from "../../packages/serve/wire/responses.js";
+import { ServedModel } from "../../packages/serve/wire/served-model.js";
+import { detokenize, tokenize } from "../../packages/serve/wire/tokens.js";
+import { WorkTurns } from "../../packages/serve/work-turns.js";
 import {
   eventsOf,
   hermesTemplate,

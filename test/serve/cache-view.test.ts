@@ -1,7 +1,7 @@
 // /v1/cache tells each key its own texts and blocks, and of others only how many blocks they have; /v1/cache/plan the verdict on every cache.
 import { expect, test } from "vitest";
 import { CausalLM } from "../../src/entry/node.js";
-import { createServer } from "../../src/serve/server.js";
+import { createServer } from "../../packages/serve/server.js";
 
 interface Told {
   readonly block_size: number;

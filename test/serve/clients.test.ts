@@ -5,9 +5,9 @@ import OpenAI from "openai";
 import { zodResponseFormat, zodTextFormat } from "openai/helpers/zod";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import * as z from "zod";
-import { listen, type Listening } from "../../src/cli/listen.js";
+import { listen, type Listening } from "../../packages/cli/listen.js";
 import type { CausalLM } from "../../src/entry/node.js";
-import { createServer, type Server } from "../../src/serve/server.js";
+import { createServer, type Server } from "../../packages/serve/server.js";
 import { hermesTemplate, loadModel, type Running, type Script, serveScript, until } from "./scripted-engine.js";
 
 let lm: CausalLM;

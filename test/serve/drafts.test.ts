@@ -1,9 +1,9 @@
 // A draft behind an engine of many texts: they are what they are without, whatever the pool is short of and whoever leaves.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { CausalLM } from "../../src/entry/node.js";
-import { oneAtATime } from "../../src/serve/one-at-a-time.js";
-import { createEngine } from "../../src/serve/running/create-engine.js";
-import { createServer } from "../../src/serve/server.js";
+import { oneAtATime } from "../../packages/serve/one-at-a-time.js";
+import { createEngine } from "../../packages/serve/running/create-engine.js";
+import { createServer } from "../../packages/serve/server.js";
 import { draftFolder } from "../support/embedded-drafts.js";
 import { soak } from "../support/soak.js";
 import { submit, type Wanted } from "./engine-support.js";

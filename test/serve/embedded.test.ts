@@ -1,8 +1,8 @@
 // The embedded model behind the door, on the engine that a server has by itself: texts beside each other, prefixes, clients that leave.
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { listen, type Listening } from "../../src/cli/listen.js";
+import { listen, type Listening } from "../../packages/cli/listen.js";
 import type { CausalLM } from "../../src/entry/node.js";
-import { createServer, type Server } from "../../src/serve/server.js";
+import { createServer, type Server } from "../../packages/serve/server.js";
 import { eventsOf, loadModel } from "./scripted-engine.js";
 import { soak } from "../support/soak.js";
 

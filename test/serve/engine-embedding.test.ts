@@ -10,7 +10,7 @@ import { CausalLM } from "../../src/index.node.js";
 import { node, value } from "../../src/onnx/build.js";
 import { readModel } from "../../src/onnx/read.js";
 import { writeModel } from "../../src/onnx/write.js";
-import { createEngine } from "../../src/serve/running/create-engine.js";
+import { createEngine } from "../../packages/serve/running/create-engine.js";
 import { embedded } from "../generate/support.js";
 import { submit, tokensAlone } from "./engine-support.js";
 

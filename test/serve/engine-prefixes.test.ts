@@ -8,7 +8,7 @@ import type { PageStore } from "../../src/base/page-store.js";
 import type { LanguageModel } from "../../src/generate/causal-lm.js";
 import { CausalLM } from "../../src/index.node.js";
 import { openPageFolder } from "../../packages/stores/page-folder.js";
-import { createEngine } from "../../src/serve/running/create-engine.js";
+import { createEngine } from "../../packages/serve/running/create-engine.js";
 import { embedded } from "../generate/support.js";
 import { type Heard, submit, tokensAlone } from "./engine-support.js";
 import { MemoryStore } from "./memory-store.js";

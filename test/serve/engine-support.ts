@@ -2,7 +2,7 @@
 import type { GenerateOptions } from "../../src/generate/options.js";
 import { readSampling } from "../../src/engine/sampling.js";
 import type { LanguageModel } from "../../src/generate/causal-lm.js";
-import type { Engine, MadeToken, RunningText, TextEnd, TextRequest } from "../../src/serve/engine.js";
+import type { Engine, MadeToken, RunningText, TextEnd, TextRequest } from "../../packages/serve/engine.js";
 
 /** What became of a text. */
 export interface Heard {

@@ -5,7 +5,7 @@ import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { CausalLM } from "../../src/entry/node.js";
 import type { GenerateOptions } from "../../src/generate/options.js";
 import { writeModel } from "../../src/onnx/write.js";
-import { createEngine } from "../../src/serve/running/create-engine.js";
+import { createEngine } from "../../packages/serve/running/create-engine.js";
 import { hubFolder } from "../generate/support.js";
 import { noWebgpu } from "../support/backends.js";
 import { submit, tokensAlone } from "./engine-support.js";

@@ -6,7 +6,7 @@ import fc from "fast-check";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { InsituError } from "../../src/base/error.js";
 import type { CausalLM } from "../../src/entry/node.js";
-import type { LogEntry } from "../../src/serve/server.js";
+import type { LogEntry } from "../../packages/serve/server.js";
 import {
   eventsOf,
   hermesTemplate,

@@ -3,7 +3,7 @@
 import { afterAll, expect, test, vi } from "vitest";
 import { CausalLM } from "../../src/entry/node.js";
 import { seededRandom } from "../../src/graph/call.js";
-import { createEngine } from "../../src/serve/running/create-engine.js";
+import { createEngine } from "../../packages/serve/running/create-engine.js";
 import type { Tensor } from "../../src/tensor/tensor.js";
 import { hybridFolder } from "../support/hybrid-decoder.js";
 import { submit, tokensAlone } from "./engine-support.js";

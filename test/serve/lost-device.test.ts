@@ -1,14 +1,14 @@
 // A GPU that goes away under a server: open texts end and say so, nothing hangs, and the model is loaded again.
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { InsituError } from "../../src/base/error.js";
-import { listen, type Listening } from "../../src/cli/listen.js";
+import { listen, type Listening } from "../../packages/cli/listen.js";
 import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { CausalLM } from "../../src/entry/node.js";
 import type { LanguageModel, LoadLanguageModelOptions } from "../../src/generate/causal-lm.js";
 import { writeModel } from "../../src/onnx/write.js";
-import type { Engine } from "../../src/serve/engine.js";
-import { createEngine, type EngineOptions } from "../../src/serve/running/create-engine.js";
-import { createServer, oneAtATime, type Server, type ServerOptions } from "../../src/serve/server.js";
+import type { Engine } from "../../packages/serve/engine.js";
+import { createEngine, type EngineOptions } from "../../packages/serve/running/create-engine.js";
+import { createServer, oneAtATime, type Server, type ServerOptions } from "../../packages/serve/server.js";
 import { hubFolder } from "../generate/support.js";
 import { noWebgpu } from "../support/backends.js";
 import { LosableGpu } from "../support/losable-gpu.js";

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import type { CausalLM } from "../../src/entry/node.js";
-import { createServer, type LogEntry } from "../../src/serve/server.js";
+import { createServer, type LogEntry } from "../../packages/serve/server.js";
 import { findChromium, howToInstall, startChromium } from "../browser/chromium.js";
 import { builtCommand } from "../support/built.js";
 import { insituHere } from "../support/command-line.js";

@@ -1,6 +1,6 @@
 // What the tests of the server share: the embedded model with a chat template of its own, an engine that says what it is told to, and servers.
 import { InsituError } from "../../src/base/error.js";
-import { listen, type Listening } from "../../src/cli/listen.js";
+import { listen, type Listening } from "../../packages/cli/listen.js";
 import { Ending } from "../../src/engine/ending.js";
 import { CausalLM } from "../../src/entry/node.js";
 import type {
@@ -12,8 +12,8 @@ import type {
   TextListener,
   TextRequest,
   TokenLogprob,
-} from "../../src/serve/engine.js";
-import { createServer, type Server, type ServerOptions } from "../../src/serve/server.js";
+} from "../../packages/serve/engine.js";
+import { createServer, type Server, type ServerOptions } from "../../packages/serve/server.js";
 
 /** A template in the manner of Qwen's: tools in the first message, calls between tags. */
 export const hermesTemplate = `{%- if tools %}{{- '<|system|>tools:' }}{%- for tool in tools %}{{- '\\n' + (tool | tojson) }}{%- endfor %}{{- '\\nCall them within <tool_call></tool_call>.\\n' }}{%- endif %}

@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { CausalLM, EmbeddingModel } from "../../src/index.node.js";
 import { writeEncoder, writeRanker } from "../generate/embedding-folders.js";
-import { createServer, type ModelSource, type Server, type ServerOptions } from "../../src/serve/server.js";
+import { createServer, type ModelSource, type Server, type ServerOptions } from "../../packages/serve/server.js";
 
 const rounds = process.env["INSITU_SOAK"] === undefined ? 8 : 100;
 

@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { seededRandom } from "../../tools/bench/serve/seeded-random.js";
 import type { NamedBlock } from "../../src/cache/block-names.js";
 import { openRedisPages } from "../../packages/stores/redis-pages.js";
-import { CheckedStore } from "../../src/serve/running/checked-store.js";
+import { CheckedStore } from "../../packages/serve/running/checked-store.js";
 import { Redis, redisServer } from "../support/redis.js";
 import { Crowd, long } from "./store-support.js";
 import { soak } from "../support/soak.js";

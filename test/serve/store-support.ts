@@ -3,8 +3,8 @@ import { expect } from "vitest";
 import type { LanguageModel } from "../../src/generate/causal-lm.js";
 import { CausalLM } from "../../src/index.node.js";
 import { openRedisPages } from "../../packages/stores/redis-pages.js";
-import type { Engine, StoreFigures } from "../../src/serve/engine.js";
-import { createEngine } from "../../src/serve/running/create-engine.js";
+import type { Engine, StoreFigures } from "../../packages/serve/engine.js";
+import { createEngine } from "../../packages/serve/running/create-engine.js";
 import { embedded } from "../generate/support.js";
 import { submit, tokensAlone } from "./engine-support.js";
 

@@ -4,10 +4,10 @@ import Anthropic from "@anthropic-ai/sdk";
 import fc from "fast-check";
 import { Ollama } from "ollama";
 import { describe, expect, test } from "vitest";
-import { AnthropicAnswer } from "../../src/serve/wire/anthropic-answer.js";
-import type { Answer } from "../../src/serve/wire/answer.js";
-import { OllamaAnswer } from "../../src/serve/wire/ollama-answer.js";
-import type { TextEvent } from "../../src/serve/wire/text-event.js";
+import { AnthropicAnswer } from "../../packages/serve/wire/anthropic-answer.js";
+import type { Answer } from "../../packages/serve/wire/answer.js";
+import { OllamaAnswer } from "../../packages/serve/wire/ollama-answer.js";
+import type { TextEvent } from "../../packages/serve/wire/text-event.js";
 import { eventsOf as dialogueEvents } from "../dialogue/support.js";
 
 const model = "scripted";

@@ -1,11 +1,11 @@
 // Calls of tools in the texts of a request: control tokens that stand before them are seen, though they are no text.
 import { expect, test } from "vitest";
-import { Dialogue } from "../../src/dialogue/dialogue.js";
+import { Dialogue } from "../../packages/dialogue/dialogue.js";
 import { Ending } from "../../src/engine/ending.js";
 import { readSampling } from "../../src/engine/sampling.js";
-import type { Engine, TextListener } from "../../src/serve/engine.js";
-import { TextGroup } from "../../src/serve/text-group.js";
-import type { TextEvent } from "../../src/serve/wire/text-event.js";
+import type { Engine, TextListener } from "../../packages/serve/engine.js";
+import { TextGroup } from "../../packages/serve/text-group.js";
+import type { TextEvent } from "../../packages/serve/wire/text-event.js";
 
 test("control tokens that stand before calls are seen, though they are no text", () => {
   const spelled = ["Well", ".", "", '[{"name": "f", ', '"arguments": {}}]', "STOP"];

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { CausalLM } from "../../src/entry/node.js";
-import { samplingFields } from "../../src/serve/wire/fields.js";
+import { samplingFields } from "../../packages/serve/wire/fields.js";
 import { eventsOf, loadModel, type Running, type Script, serveScript } from "./scripted-engine.js";
 
 let lm: CausalLM;

@@ -1,6 +1,6 @@
 // `insitu` in the test's own process: what is typed and printed is the same, and nothing has to start. Standard input is not there.
 import { vi } from "vitest";
-import { runCommandLine } from "../../src/cli/command-line.js";
+import { runCommandLine } from "../../packages/cli/command-line.js";
 import { tools } from "../../tools/cli/all-tools.js";
 
 /** How a command ended, and what it printed. */

@@ -1,6 +1,6 @@
 // Progress of loading on a terminal: silent while it is quick, then one line that is wiped at the end; silent elsewhere.
 import { expect, test, vi } from "vitest";
-import { loadProgress } from "../../src/cli/load-progress.js";
+import { loadProgress } from "../../packages/cli/load-progress.js";
 
 function told(isTTY: boolean, seconds: number): string[] {
   const lines: string[] = [];

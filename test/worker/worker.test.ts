@@ -6,7 +6,7 @@ import { generatedDecoder } from "../../tools/demo/decoder.js";
 import * as here from "../../src/entry/node.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { Tensor } from "../../src/tensor/tensor.js";
-import { CausalLM, InferenceSession } from "../../src/worker/node.js";
+import { CausalLM, InferenceSession } from "../../packages/worker/node.js";
 import { hubFolder } from "../generate/support.js";
 
 const folder = hubFolder("llama_op24");

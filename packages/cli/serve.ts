@@ -1,0 +1,350 @@
+/** `insitu serve`: OpenAI's HTTP interface over a model, on a port; options also by environment, keys never on the command line. */
+import { readFileSync } from "node:fs";
+import { InsituError } from "#insitu/base/error.js";
+import type { CausalLM } from "#insitu/entry/node.js";
+import type { LogEntry, Server, ServerOptions } from "#insitu/serve/server.js";
+import type { Arguments, Command, CommandOption } from "./command.js";
+import { loadDraft, loadModel, numberOf, pageOptions, textOptions } from "./language-model.js";
+import { listen, type Listening } from "./listen.js";
+import { openPrefixes, type PrefixOptions } from "./prefix-store.js";
+import { aliasesOf, bytesOption, loadEmbedders, namedModels, servedText, sourcesOf } from "./served-sources.js";
+import { UsageError } from "./usage.js";
+
+const {
+  variant,
+  context,
+  backend,
+  threads,
+  draft,
+  "tool-format": toolFormat,
+  "chat-template": chatTemplate,
+} = textOptions;
+const { blocks, "block-size": blockSize, "cache-type": cacheType } = pageOptions;
+
+const declared: Readonly<Record<string, CommandOption>> = {
+  model: {
+    value: "name",
+    several: true,
+    describes:
+      "a folder in the hub's layout, an ONNX file in it, owner/name on the hub, or name=any of these; several are loaded when they are asked for",
+  },
+  variant,
+  memory: {
+    value: "bytes",
+    describes: "what all models may take together, such as 8GiB: the one that was asked longest ago gives way",
+  },
+  "keep-alive": {
+    value: "seconds",
+    describes: "how long one of several models stays that nobody asks (as long as there is room)",
+  },
+  pin: { value: "name", several: true, describes: "one of several models that is loaded at once, and stays" },
+  alias: {
+    value: "other=name",
+    several: true,
+    describes: "another name of a model, for programs whose names are fixed: gpt-4o=qwen3-0.6b",
+  },
+  embeddings: {
+    value: "name",
+    several: true,
+    describes: "an embedding model or a cross encoder, for /v1/embeddings and /v1/rerank; a place, or name=place",
+  },
+  name: { value: "name", describes: "what the model is called in requests (its folder's name; embedded)" },
+  host: { value: "address", describes: "where to listen (127.0.0.1: this machine alone)" },
+  port: { value: "N", describes: "on which port (8080); 0 picks one" },
+  "api-key-file": { value: "file", describes: "keys that clients must show, one a line; or INSITU_API_KEY" },
+  context,
+  "tool-format": toolFormat,
+  "chat-template": chatTemplate,
+  blocks,
+  "block-size": blockSize,
+  "cache-type": cacheType,
+  draft,
+  "max-running": { value: "N", describes: "texts that are made at a time (16, and 64 on a GPU)" },
+  "prefix-cache": { value: "folder", describes: "keeps beginnings of texts there, for after a restart" },
+  "prefix-cache-size": { value: "bytes", describes: "bytes of that folder at most (4294967296)" },
+  store: {
+    value: "address",
+    describes:
+      "keeps them in Redis or Valkey, for other servers too: redis://host:port, or redis-cluster://host:port,…",
+  },
+  "store-secret-file": { value: "file", describes: "only what was signed with this secret is read from there" },
+  "store-ttl": { value: "seconds", describes: "how long the store keeps what nobody writes again (86400)" },
+  "store-deadline": { value: "milliseconds", describes: "how long the store may take to answer (2000)" },
+  "share-prefixes": {
+    describes: "what was asked with one key may be found with another, and told by how quick an answer is",
+  },
+  "max-queue": { value: "N", describes: "texts that may wait (256)" },
+  "max-open": { value: "N", describes: "requests that one key may have open (256)" },
+  "max-tokens": { value: "N", describes: "new tokens of one text at most; as many as fit where left out" },
+  "max-priority": { value: "N", describes: "how far from 0 the priority of a request may be; lower ones first (0)" },
+  "max-body": { value: "bytes", describes: "bytes of a request (4194304)" },
+  timeout: { value: "seconds", describes: "how long a request may take (600)" },
+  drain: { value: "seconds", describes: "how long texts may take to finish once the server is told to end (30)" },
+  cors: { value: "origin", describes: "pages of this origin may ask; * for all; none where left out" },
+  "metrics-dialect": { value: "name", describes: "vllm: /metrics also has what routers read under vLLM's names" },
+  "json-logs": { describes: "one line of JSON for each request on standard error, in place of one for people" },
+  "log-prompts": { describes: "logs have prompts" },
+  "one-at-a-time": { describes: "texts are made one after another, for comparison" },
+  quiet: { describes: "nothing on standard error but warnings" },
+  backend,
+  threads,
+};
+
+/** Serves a model until it is told to end. */
+export const serve: Command = {
+  name: "serve",
+  positionals: "[model]",
+  arity: [0, 1],
+  summary: "serves a model with OpenAI's HTTP interface; the embedded one by default",
+  options: declared,
+  async run({ positionals, options: given, lists = {} }) {
+    const options = withEnvironment(given, process.env);
+    const { createServer, oneAtATime } = await loadServer();
+    const host = textOf(options, "host") ?? "127.0.0.1";
+    const hosts = isLocal(host) ? { hosts: ["localhost", "127.0.0.1", "[::1]", host] } : {};
+    const byEnvironment = positionals.length > 0 ? [] : [textOf(options, "model") ?? []].flat();
+    const named = namedModels([...positionals, ...(lists["model"] ?? byEnvironment)]);
+    const [{ name }] = named;
+    const memory = bytesOption("memory", textOf(options, "memory"));
+    const keepAlive = numberOf(options, "keep-alive");
+    const isOne = named.length === 1;
+    const own = textOf(options, "name");
+    if (!isOne && own !== undefined) throw new UsageError("--name is for one model: give --model name=place for each");
+    const namedEmbedders = (lists["embeddings"] ?? []).flatMap((each) => namedModels([each]));
+    const called = isOne && own !== undefined ? [{ ...named[0], name: own }] : named;
+    const settings = {
+      ...serverOptions(options, own ?? name, (served, most) => oneAtATime(served, most, guesser)),
+      ...hosts,
+      aliases: aliasesOf(lists["alias"] ?? [], [...called, ...namedEmbedders]),
+    };
+    // A text is the same whatever else runs, where a backend can promise it.
+    const batchInvariant = (options["backend"] ?? "wasm") === "wasm";
+    const load = (model: string | undefined, limit: number | undefined, more: object = {}): Promise<CausalLM> =>
+      loadModel({ cache: "paged", ...options, model, ...more }, undefined, {
+        batchInvariant,
+        ...(limit === undefined ? {} : { memoryLimit: limit }),
+      });
+    const tell = teller(options);
+    const embedders = await loadEmbedders(namedEmbedders, textOf(options, "backend"));
+    const loads = isOne ? new ModelLoads((more) => load(named[0].model, memory, more)) : undefined;
+    const lm = loads?.load();
+    const giveUp = (error: unknown): never => {
+      void lm?.then((loaded) => loaded.release());
+      throw error;
+    };
+    if (loads === undefined && (options["prefix-cache"] ?? options["store"]) !== undefined)
+      throw new UsageError("--prefix-cache and --store are for one model: serve each by itself");
+    const prefixes = loads === undefined ? {} : await prefixesOf(loads.first, options).catch(giveUp);
+    if (!isOne && options["draft"] !== undefined)
+      throw new UsageError("--draft is for one model: serve each by itself, or leave it out");
+    const guesser = await loadDraft({ cache: "paged", ...options }).catch(giveUp);
+    const server =
+      loads === undefined || lm === undefined
+        ? createServer(sourcesOf(called, lists["pin"] ?? [], load), {
+            ...settings,
+            embedders,
+            ...(memory === undefined ? {} : { memory }),
+            ...(keepAlive === undefined ? {} : { keepAlive }),
+            tell,
+          })
+        : createServer(lm, {
+            ...settings,
+            ...(guesser === undefined ? {} : { draft: guesser }),
+            embedders,
+            ...prefixes,
+            reload: () => loads.load(),
+            tell,
+          });
+    const listening = await listen(server, host, numberOf(options, "port") ?? 8080).catch(giveUp);
+    if (!isLocal(host) && settings.apiKeys?.length === 0)
+      console.error(
+        `insitu: warning: ${host} can be reached by others, and no key is asked for; give --api-key-file or INSITU_API_KEY`,
+      );
+    try {
+      await server.ready;
+      console.log(`listening on ${listening.address}`);
+      if (options["quiet"] !== true) console.log(servedText(called, await lm, listening.address));
+      await untilTold(server, listening, (numberOf(options, "drain") ?? 30) * 1000, options["quiet"] !== true);
+      return 0;
+    } finally {
+      await server.close();
+      await listening.close();
+      for (const each of Object.values(embedders)) await each.release();
+      await guesser?.release();
+      await lm?.then(
+        (loaded: CausalLM) => loaded.release(),
+        () => {},
+      );
+    }
+  },
+};
+
+/** Loads a model, and again as it was: on the backend that was taken the first time. */
+class ModelLoads {
+  readonly #load: (backend: { readonly backend?: string }) => Promise<CausalLM>;
+  /** The first that could be loaded. */
+  readonly first: Promise<CausalLM>;
+  #loaded: (lm: CausalLM) => void = () => {};
+  #backend: { readonly backend?: string } = {};
+
+  constructor(load: (backend: { readonly backend?: string }) => Promise<CausalLM>) {
+    this.#load = load;
+    this.first = new Promise((resolve) => void (this.#loaded = resolve));
+  }
+
+  async load(): Promise<CausalLM> {
+    const lm = await this.#load(this.#backend);
+    this.#backend = { backend: lm.session.backend };
+    this.#loaded(lm);
+    return lm;
+  }
+}
+
+/** Waits for SIGTERM or Ctrl-C, then for texts to finish. The second one ends the process, as without this. */
+async function untilTold(
+  server: Server,
+  listening: Listening,
+  limitMilliseconds: number,
+  tells: boolean,
+): Promise<void> {
+  const signals = ["SIGTERM", "SIGINT"] as const;
+  const on = (listener: (signal: string) => void): void => signals.forEach((each) => void process.on(each, listener));
+  const off = (listener: (signal: string) => void): void => signals.forEach((each) => void process.off(each, listener));
+  const told = await new Promise<string>((resolve) => {
+    const hear = (signal: string): void => {
+      off(hear);
+      resolve(signal);
+    };
+    on(hear);
+  });
+  if (tells) console.error(`insitu: ${told}: finishing what is under way, within ${limitMilliseconds / 1000} seconds`);
+  const left = (): never => process.exit(1);
+  on(left);
+  await server.drain(limitMilliseconds);
+  await listening.close();
+  off(left);
+}
+
+type ServerRoom = typeof import("#insitu/serve/server.js");
+
+/** The server's room, which needs packages that the rest does without. */
+async function loadServer(): Promise<ServerRoom> {
+  try {
+    return await import("#insitu/serve/server.js");
+  } catch (cause) {
+    if ((cause as { readonly code?: unknown }).code !== "ERR_MODULE_NOT_FOUND") throw cause;
+    throw new InsituError(
+      "invalid-argument",
+      "serving needs packages that are not installed: npm install hono @hono/node-server zod prom-client",
+      { cause },
+    );
+  }
+}
+
+/** What is not on the command line may be in the environment: --max-queue is INSITU_MAX_QUEUE. Flags are on at 1 or true. */
+function withEnvironment(options: Arguments["options"], environment: NodeJS.ProcessEnv): Arguments["options"] {
+  const found = Object.entries(declared).flatMap(([name, { value }]): [string, string | boolean][] => {
+    const text = environment[`INSITU_${name.toUpperCase().replaceAll("-", "_")}`];
+    if (text === undefined || text === "") return [];
+    return [[name, value === undefined ? text === "1" || text === "true" : text]];
+  });
+  return { ...Object.fromEntries(found), ...options };
+}
+
+function serverOptions(
+  options: Arguments["options"],
+  model: string,
+  oneAtATime: ServerRoom["oneAtATime"],
+): ServerOptions {
+  const counts = {
+    openRequests: "max-open",
+    newTokens: "max-tokens",
+    bodyBytes: "max-body",
+    seconds: "timeout",
+    priority: "max-priority",
+  };
+  const limits = Object.fromEntries(
+    Object.entries(counts).flatMap(([limit, name]) => {
+      const count = numberOf(options, name);
+      return count === undefined ? [] : [[limit, count]];
+    }),
+  );
+  const cors = textOf(options, "cors");
+  const maxQueue = numberOf(options, "max-queue");
+  const maxRunning = numberOf(options, "max-running");
+  const print = options["json-logs"] === true ? JSON.stringify : lineOf;
+  return {
+    model,
+    apiKeys: keysOf(textOf(options, "api-key-file"), process.env["INSITU_API_KEY"]),
+    metricsDialect: (textOf(options, "metrics-dialect") ?? "insitu") as "insitu" | "vllm",
+    limits,
+    logPrompts: options["log-prompts"] === true,
+    sharePrefixes: options["share-prefixes"] === true,
+    ...(cors === undefined ? {} : { cors }),
+    ...(maxQueue === undefined ? {} : { maxQueue }),
+    ...(maxRunning === undefined ? {} : { maxRunning }),
+    ...(options["one-at-a-time"] === true ? { engine: (lm) => oneAtATime(lm, maxQueue) } : {}),
+    ...(options["quiet"] === true ? {} : { log: (entry) => void process.stderr.write(`${print(entry)}\n`) }),
+  };
+}
+
+/** Where beginnings of texts are kept, if anywhere. */
+function prefixesOf(lm: Promise<CausalLM>, options: Arguments["options"]): ReturnType<typeof openPrefixes> {
+  const given: PrefixOptions = {
+    folder: textOf(options, "prefix-cache"),
+    folderBytes: numberOf(options, "prefix-cache-size"),
+    store: textOf(options, "store"),
+    secretFile: textOf(options, "store-secret-file"),
+    secondsToLive: numberOf(options, "store-ttl"),
+    deadlineMilliseconds: numberOf(options, "store-deadline"),
+    settings: [textOf(options, "variant"), textOf(options, "cache-type")],
+  };
+  return openPrefixes(lm, given, options["quiet"] === true ? undefined : teller(options));
+}
+
+/** Puts a sentence on standard error. */
+function teller(options: Arguments["options"]): (line: string) => void {
+  const print =
+    options["json-logs"] === true ? (message: string) => JSON.stringify({ message }) : (line: string) => line;
+  return (line) => console.error(print(`insitu: ${line}`));
+}
+
+function keysOf(file: string | undefined, environment: string | undefined): string[] {
+  const lines = file === undefined ? [] : readKeyFile(file).split(/\r?\n/);
+  // A comment has a line of its own, or a blank before it: keys may hold the sign.
+  const keys = [...lines.map((line) => line.replace(/(^|\s)#.*$/, "")), ...(environment ?? "").split(",")];
+  const found = keys.map((key) => key.trim()).filter((key) => key !== "" && !key.startsWith("#"));
+  if (file !== undefined && found.length === 0)
+    throw new InsituError("invalid-argument", `--api-key-file: there is no key in ${file}`);
+  // Unset, or set to nothing, it asks for no keys; what was meant to be one must not open the server to all.
+  if (environment !== undefined && environment !== "" && !environment.split(",").some((key) => key.trim() !== ""))
+    throw new InsituError("invalid-argument", "INSITU_API_KEY: there is no key in it; unset it to serve without keys");
+  return found;
+}
+
+function readKeyFile(file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (cause) {
+    throw new InsituError("invalid-argument", `--api-key-file: ${file} cannot be read: ${(cause as Error).message}`, {
+      cause,
+    });
+  }
+}
+
+/** A request in one line for people. */
+function lineOf(entry: LogEntry): string {
+  const { time, method, path, status, milliseconds, promptTokens, cachedTokens, newTokens, end, error, prompt } = entry;
+  const tokens = newTokens === undefined ? "" : `, ${promptTokens} (${cachedTokens} reused) + ${newTokens} tokens`;
+  const more = [end, error, prompt === undefined ? undefined : JSON.stringify(prompt)].filter(
+    (each) => each !== undefined,
+  );
+  return `${time} ${method} ${path} ${status} ${milliseconds} ms${tokens}${more.map((each) => `, ${each}`).join("")}`;
+}
+
+const isLocal = (host: string): boolean => /^(localhost|127\.\d+\.\d+\.\d+|::1)$/.test(host);
+
+const textOf = (options: Arguments["options"], name: string): string | undefined => {
+  const text = options[name];
+  return typeof text === "string" ? text : undefined;
+};

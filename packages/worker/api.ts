@@ -1,0 +1,23 @@
+/** What `insitu/worker` exports beside its two classes, in every place alike. */
+export { InsituError, type ErrorCode } from "#insitu/base/error.js";
+export { Tensor } from "#insitu/tensor/tensor.js";
+export type { LoadLanguageModelOptions } from "#insitu/generate/causal-lm.js";
+export type { Prompt } from "#insitu/generate/prompt-items.js";
+export type { ChatOptions, ReasoningOptions } from "#insitu/generate/chat-options.js";
+export type { ChatEvent, ChatReply } from "#insitu/generate/chat-reply.js";
+export type { ChatToken } from "#insitu/generate/chat-round.js";
+export type { ChatTool, ChatTools, StandardParameters, ToolCall } from "#insitu/generate/chat-tools.js";
+export type { GeneratedToken, GenerationSummary } from "#insitu/generate/generation.js";
+export type { AnyChatMessage, ChatMessage } from "#insitu/generate/messages.js";
+export type { GenerateOptions } from "#insitu/generate/options.js";
+export type { StateOptions } from "#insitu/session/create-state.js";
+export type { SessionOptions } from "#insitu/session/options.js";
+export type { RemoteGeneration as Generation } from "./remote-generation.js";
+export type { RemoteChat as Chat } from "./remote-chat.js";
+export type { RemoteTokenizer as TextTokenizer } from "./remote-tokenizer.js";
+export type { PagesDescription } from "./messages.js";
+export type { BatchToken } from "#insitu/generate/batch.js";
+export type { Beam, BeamOptions } from "#insitu/generate/beams.js";
+export type { ModelDefaults } from "#insitu/generate/options.js";
+export type { SessionExplanation } from "#insitu/session/session.js";
+export type { RemoteState as State } from "./remote-session.js";
