@@ -26,6 +26,10 @@ import { exportedBytes } from "../support/exported-decoders.js";
 
 const dist = fileURLToPath(new URL("../../dist", import.meta.url));
 
+/** The file of declarations that one file names. */
+const declarations = (file: string, from: string): string =>
+  (from.startsWith("#") ? from.replace("#insitu/", "") : join(dirname(file), from)).replace(/\.js$/, ".d.ts");
+
 /** The declarations of a file, by name, with where what it imports is. */
 function read(file: string): { readonly text: string; readonly places: ReadonlyMap<string, string> } {
   const text = readFileSync(join(dist, file), "utf8");
@@ -38,8 +42,7 @@ function read(file: string): { readonly text: string; readonly places: ReadonlyM
         .replace(/\btype\b/, "")
         .trim()
         .split(/ as /);
-      const place = from.startsWith("#") ? from.replace("#insitu/", "") : join(dirname(file), from);
-      if (own !== "") places.set(as, `${place.replace(/\.js$/, ".d.ts")}#${own}`);
+      if (own !== "") places.set(as, `${declarations(file, from)}#${own}`);
     }
   return { text, places };
 }
@@ -47,8 +50,8 @@ function read(file: string): { readonly text: string; readonly places: ReadonlyM
 /** Every name that an entry exports, with the file that declares it. */
 function exported(entry: string): readonly string[] {
   const { text, places } = read(entry);
-  const stars = [...text.matchAll(/export \* from "(\.[^"]*)"/g)].flatMap(([, from]) =>
-    exported(join(dirname(entry), from).replace(/\.js$/, ".d.ts")),
+  const stars = [...text.matchAll(/export \* from "((?:\.|#insitu\/)[^"]*)"/g)].flatMap(([, from]) =>
+    exported(declarations(entry, from)),
   );
   const named = [...text.matchAll(/export(?: type)? \{([^}]*)\} from/g)].flatMap(([, names]) =>
     names.split(",").flatMap(
