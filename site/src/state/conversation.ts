@@ -111,6 +111,29 @@ export const choose = (conversation: Conversation, { parent, id }: Said): Conver
 export const titleOf = ({ title, said }: Conversation): string =>
   title ?? (said[0]?.content.trim().replace(/\s+/g, " ").slice(0, 80) || "New conversation");
 
+/** Messages in their order, each behind the one that it follows on: clocks go back, and files say what they like. What follows on none is left out. */
+function parentsFirst(said: readonly Said[]): Said[] {
+  const placed = new Set<string | undefined>([undefined]);
+  const waiting = new Map<string, Said[]>();
+  const sorted: Said[] = [];
+  for (const each of said) {
+    const next = [each];
+    for (let message = next.pop(); message !== undefined; message = next.pop()) {
+      const { id, parent } = message;
+      if (parent !== undefined && !placed.has(parent)) {
+        const known = waiting.get(parent);
+        if (known === undefined) waiting.set(parent, [message]);
+        else known.push(message);
+        continue;
+      }
+      sorted.push(message);
+      placed.add(id);
+      for (const follower of waiting.get(id)?.toReversed() ?? []) next.push(follower);
+    }
+  }
+  return sorted;
+}
+
 /** Two versions of one conversation together: no message of either is lost. */
 export function merge(own: Conversation, other: Conversation): Conversation {
   const removed = [...new Set([...(own.removed ?? []), ...(other.removed ?? [])])];
@@ -119,7 +142,12 @@ export function merge(own: Conversation, other: Conversation): Conversation {
   for (const id of removed) known.delete(id);
   const newer = own.updated >= other.updated ? own : other;
   const said = [...known.values()].toSorted((a, b) => a.created - b.created || (a.id < b.id ? -1 : 1));
-  return { ...newer, said, ...(removed.length === 0 ? {} : { removed }), chosen: { ...other.chosen, ...own.chosen } };
+  return {
+    ...newer,
+    said: parentsFirst(said),
+    ...(removed.length === 0 ? {} : { removed }),
+    chosen: { ...other.chosen, ...own.chosen },
+  };
 }
 
 /** A conversation as Markdown, the way that is shown. */
@@ -135,54 +163,85 @@ export const markdownOf = (conversation: Conversation): string =>
 const isCall = (value: unknown): value is ToolCall =>
   isText((value as ToolCall | null)?.name) && isText((value as ToolCall).arguments);
 
-/** What a text took, from a file: numbers alone. */
+/** The numbers of a text, and whether each is needed. */
+const statNames: Readonly<Record<keyof TextStats, boolean>> = {
+  promptTokens: true,
+  reusedTokens: true,
+  newTokens: true,
+  firstTokenMilliseconds: true,
+  tokensPerSecond: true,
+  writtenBytes: false,
+  movedBytes: false,
+  copyingBytes: false,
+  seed: false,
+};
+
+/** What a text took, from a file: numbers alone, none below zero. */
 function readStats(given: unknown): TextStats | undefined {
-  const numbers = Object.entries((given ?? {}) as object).filter(([, value]) => Number.isFinite(value));
-  const stats = Object.fromEntries(numbers) as Partial<TextStats>;
-  const { promptTokens, reusedTokens, newTokens, firstTokenMilliseconds, tokensPerSecond } = stats;
-  const needed = [promptTokens, reusedTokens, newTokens, firstTokenMilliseconds, tokensPerSecond];
-  return needed.includes(undefined) ? undefined : (stats as TextStats);
+  const stats: Record<string, number> = {};
+  for (const [name, isNeeded] of Object.entries(statNames)) {
+    const value = (given as Readonly<Record<string, unknown>> | null | undefined)?.[name];
+    if (typeof value === "number" && Number.isFinite(value) && value >= 0) stats[name] = value;
+    else if (isNeeded) return undefined;
+  }
+  return stats as Partial<TextStats> as TextStats;
 }
 
 const isText = (value: unknown): value is string => typeof value === "string";
+
+const isFinish = (value: unknown): value is NonNullable<Said["finish"]> =>
+  value === "stop" || value === "length" || value === "tool_calls" || value === "stopped";
+
+/** The last time that a date can have. */
+const lastTime = 8.64e15;
+
+/** A time from a file; now where it has none. */
+const readTime = (given: unknown): number =>
+  typeof given === "number" && given > 0 && given <= lastTime ? given : Date.now();
 
 /** A conversation from a file; undefined for what is none. Fields that are not known are left out. */
 export function readConversation(given: unknown): Conversation | undefined {
   if (typeof given !== "object" || given === null) return undefined;
   const { id, mode, title, created, updated, said, chosen } = given as Readonly<Record<string, unknown>>;
-  if (!isText(id) || !Array.isArray(said)) return undefined;
+  if (!isText(id) || id === "" || !Array.isArray(said)) return undefined;
   const known = new Set<string>();
   const messages: Said[] = [];
-  for (const each of said as readonly Readonly<Record<string, unknown>>[]) {
-    if (!isText(each["id"]) || !isText(each["content"]) || known.has(each["id"])) return undefined;
-    if (each["role"] !== "user" && each["role"] !== "assistant") return undefined;
+  for (const each of said as readonly unknown[]) {
+    const fields = (each ?? {}) as Readonly<Record<string, unknown>>;
+    const { id: own, parent, role, content, reasoning, calls, isJson, finish, error, model } = fields;
+    // The empty name is that of the place before the first message.
+    if (!isText(own) || own === "" || !isText(content) || known.has(own)) return undefined;
+    if (role !== "user" && role !== "assistant") return undefined;
     // A message follows on one that came before it: so there are no rings.
-    if (each["parent"] !== undefined && !(isText(each["parent"]) && known.has(each["parent"]))) return undefined;
-    known.add(each["id"]);
-    const { parent, role, content, reasoning, calls, isJson, finish, error, model } = each as unknown as Said;
-    const stats = readStats(each["stats"]);
+    if (parent !== undefined && !(isText(parent) && known.has(parent))) return undefined;
+    known.add(own);
+    const stats = readStats(fields["stats"]);
     messages.push({
-      id: each["id"],
+      id: own,
       parent,
       role,
       content,
-      created: Number(each["created"]) || Date.now(),
+      created: readTime(fields["created"]),
       ...(isText(reasoning) ? { reasoning } : {}),
-      ...(Array.isArray(calls) && calls.every(isCall) ? { calls } : {}),
+      ...(Array.isArray(calls) && calls.every(isCall)
+        ? { calls: calls.map(({ name, arguments: given }) => ({ name, arguments: given })) }
+        : {}),
       ...(isJson === true ? { isJson } : {}),
       ...(stats === undefined ? {} : { stats }),
-      ...(isText(finish) ? { finish } : {}),
+      ...(isFinish(finish) ? { finish } : {}),
       ...(isText(error) ? { error } : {}),
       ...(isText(model) ? { model } : {}),
     });
   }
-  const ways = Object.entries((chosen ?? {}) as object).filter(([, way]) => isText(way) && known.has(way));
+  const ways = Object.entries((chosen ?? {}) as object).filter(
+    ([from, way]) => isText(way) && known.has(way) && (from === "" || known.has(from)),
+  );
   return {
     id,
     mode: mode === "raw" ? "raw" : "chat",
     ...(isText(title) ? { title } : {}),
-    created: Number(created) || Date.now(),
-    updated: Number(updated) || Date.now(),
+    created: readTime(created),
+    updated: readTime(updated),
     said: messages,
     chosen: Object.fromEntries(ways) as Record<string, string>,
   };

@@ -55,7 +55,11 @@ function show(conversation: Conversation): void {
 export async function open(): Promise<void> {
   try {
     const all = (await within("readonly", (store) => answered(store.getAll()))) as readonly unknown[];
-    const read = all.flatMap((each) => (readConversation(each) === undefined ? [] : [each as Conversation]));
+    const read = all.flatMap((each) => {
+      const known = readConversation(each);
+      const { removed } = (each ?? {}) as { readonly removed?: readonly string[] };
+      return known === undefined ? [] : [{ ...known, ...(Array.isArray(removed) ? { removed } : {}) }];
+    });
     conversations.value = new Map([...read.map((each) => [each.id, each] as const), ...conversations.value]);
   } catch {
     isForgetful.value = true;
@@ -123,6 +127,11 @@ export async function takeIn(text: string): Promise<number> {
   const read = list.map(readConversation);
   const wrong = read.findIndex((each) => each === undefined);
   if (wrong >= 0) throw new Error(`conversation ${wrong + 1} of ${read.length} is damaged; nothing was taken in`);
-  for (const each of read) await save(each!);
+  for (const each of read) {
+    const own = conversations.value.get(each!.id);
+    // The later of two versions is the one whose messages hold.
+    if (own === undefined) await save(each!);
+    else await save(own.updated >= each!.updated ? merge(own, each!) : merge(each!, own));
+  }
   return read.length;
 }
