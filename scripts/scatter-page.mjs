@@ -4,8 +4,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { reportSvg } from "../dist/tools/bench/chart.js";
-import { ratioText, timeText } from "../dist/tools/bench/table.js";
-import { bytesText } from "../dist/base/bytes-text.js";
+import { timeText } from "../dist/tools/bench/table.js";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const page = `${root}docs/studies/tensorscatter-versus-scatternd.md`;
@@ -30,35 +29,20 @@ function tablesOf({ loads, machine, versions, backend, command }) {
   const { groups } = loads.find(({ name }) => name === "scatter");
   const contestantsOf = (start) => groups.find(({ name }) => name.startsWith(start)).contestants;
   const find = (group, form) => contestantsOf(group).find(({ name }) => name === form);
-  const byForm = (runtime, time, ratio) =>
+  const byForm = (runtime, time) =>
     tableOf(
       ["form", ...columns],
       Object.entries(forms).map(([form, label]) => [
         label,
         ...columns.map((column) => {
           const contestant = find(`${column}, ${runtime}`, form);
-          if (contestant === undefined) return "–";
-          return `${timeText(contestant[time])} (${ratioText(contestant[ratio])})`;
+          return contestant === undefined ? "–" : timeText(contestant[time]);
         }),
       ]),
     );
-  const indices = (column, form) => bytesText(find(`${column}, copied, insitu`, form).costs.indexBytes);
   return {
-    indices: tableOf(
-      ["form", "indices, one token", "indices, 512 tokens"],
-      Object.entries(forms).map(([form, label]) => [label, indices("one token", form), indices("512 tokens", form)]),
-    ),
-    kernels: byForm("onnxruntime-node", "kernelMs", "kernelRatio"),
-    walls: byForm("onnxruntime-node", "medianMs", "ratio"),
-    insitu: byForm("insitu", "medianMs", "ratio"),
-    everyone: tableOf(
-      ["", "wall time", "ratio"],
-      contestantsOf("one token into").map(({ name, medianMs, ratio }) => [
-        name,
-        timeText(medianMs),
-        ratio === null ? "wrong result" : ratioText(ratio),
-      ]),
-    ),
+    kernels: byForm("onnxruntime-node", "kernelMs"),
+    insitu: byForm("insitu", "medianMs"),
     source: [
       `\`${command}\` with ${Object.entries(versions)
         .map(([name, version]) => `${name} ${version}${name === "insitu" ? ` (${backend})` : ""}`)
