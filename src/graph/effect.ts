@@ -21,7 +21,7 @@ interface UpdateOptions {
    * many as the attribute `rows` says.
    */
   readonly keeps?: { readonly where: string; readonly rows: string };
-  /** The attribute that names the axis of the sequence, along which rows are written. */
+  /** The attribute that names the axis of the sequence, along which rows are written: none where it is left out. */
   readonly along?: string;
   /**
    * The input that brings the rows, and which of its axes counts them: the cache's own where that is left out. Without it, the first that is

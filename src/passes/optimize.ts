@@ -11,7 +11,6 @@ import { fuseGelu } from "./fuse-gelu.js";
 import { fuseLayerNormalization } from "./fuse-layer-normalization.js";
 import { fuseMatmulBias } from "./fuse-matmul-bias.js";
 import { fuseAroundProjections, fuseProjections } from "./fuse-projection.js";
-import { fusePagedCachedAttention } from "./fuse-paged-cached-attention.js";
 import { fuseRmsNormalization } from "./fuse-rms-normalization.js";
 import { fuseRotaryEmbedding } from "./fuse-rotary-embedding.js";
 import { fuseSkipNormalization } from "./fuse-skip-normalization.js";
@@ -20,7 +19,6 @@ import { fuseSwish } from "./fuse-swish.js";
 import { keepQuantizedWeights } from "./keep-quantized-weights.js";
 import { mergeEqualNodes } from "./merge-equal-nodes.js";
 import { packAttentionHeads } from "./pack-attention-heads.js";
-import { pairScatters } from "./pair-scatters.js";
 import { removeDeadNodes } from "./remove-dead-nodes.js";
 import { removeNoOps } from "./remove-no-ops.js";
 import type { Pass } from "./rewrite.js";
@@ -51,9 +49,7 @@ const fusions: readonly Pass[] = [
 const wideFusions: readonly { readonly makes: string; readonly pass: Pass }[] = [
   { makes: "Projection", pass: fuseProjections },
   { makes: "CachedAttention", pass: fuseCachedAttention },
-  { makes: "PagedCachedAttention", pass: fusePagedCachedAttention },
   { makes: "Projection", pass: fuseAroundProjections },
-  { makes: "PairedTensorScatter", pass: pairScatters },
   { makes: "SharedProducts", pass: shareProducts },
 ];
 

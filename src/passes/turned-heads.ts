@@ -64,7 +64,7 @@ export const scaled = (query: Pattern, factor: Pattern): Pattern =>
   );
 
 /** What must be the same for queries and keys. */
-export interface Preparation {
+interface Preparation {
   readonly norm: { readonly scale: Value; readonly epsilon: number } | undefined;
   readonly turn: { readonly operands: readonly (Value | undefined)[]; readonly node: Node } | undefined;
 }

@@ -52,7 +52,8 @@ export function effectOf(node: Node, position: number): DeclaredEffect | undefin
       ? { axis: longer, rows: Number(node.attrs[kept.rows]) }
       : undefined;
   const grows = keeps === undefined ? longer : undefined;
-  const axis = grows ?? (along === undefined ? undefined : Number(node.attrs[along]));
+  const told = along === undefined ? undefined : node.attrs[along];
+  const axis = grows ?? (told === undefined ? undefined : Number(told));
   const rows = brings && node.inputs[inputPosition(node, brings.input)];
   return {
     kind: effect.kind,

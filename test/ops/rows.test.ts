@@ -30,6 +30,6 @@ test("every mask over the rows of a cache is declared", () => {
 
 test("lengths wrap in circular mode, and in no other", () => {
   const wrapping = operators.all.filter(({ lengths }) => lengths.wraps({ mode: "circular" }));
-  expect(wrapping.map(({ name }) => name)).toEqual(["CachedAttention", "PairedTensorScatter", "TensorScatter"]);
+  expect(wrapping.map(({ name }) => name)).toEqual(["CachedAttention", "TensorScatter"]);
   expect(operators.all.some(({ lengths }) => lengths.wraps({ mode: "linear" }))).toBe(false);
 });

@@ -136,7 +136,7 @@ describe("decoders on pages", () => {
     const model = writeModel(pageModel(rewriteIfGrowing(publishedDecoder(smallPublishedSizes, form))));
     const { layers } = smallPublishedSizes;
     expect(countOf(model, "Projection")).toBe(4 * layers + 1);
-    expect(countOf(model, "PagedCachedAttention")).toBe(layers);
+    expect(countOf(model, "CachedAttention")).toBe(layers);
     expect(countOf(model, "ScatterPaKvCache")).toBe(0);
     expect(await pagedDifference(model)).toBeLessThanOrEqual(form.type === "float16" ? 2e-2 : 1e-5);
   });
@@ -145,7 +145,7 @@ describe("decoders on pages", () => {
     "%s",
     async (name) => {
       const model = writeModel(pageModel(rewriteIfGrowing(readModel(exportedBytes(name)))));
-      expect(countOf(model, "PagedCachedAttention")).toBe(2);
+      expect(countOf(model, "CachedAttention")).toBe(2);
       expect(await pagedDifference(model)).toBeLessThanOrEqual(Math.min(2e-2, exportedTolerance(name)));
     },
   );

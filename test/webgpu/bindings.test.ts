@@ -36,7 +36,8 @@ function layered(layers: number, cache: "linear" | "paged"): Uint8Array {
   const tables = [weight("cos", positions, size / 2), weight("sin", positions, size / 2)];
   const isPaged = cache === "paged";
   const shape = isPaged ? [blocks, shared, blockSize, size] : ["batch", shared, "capacity", size];
-  const places = isPaged ? ["slot_mapping", "block_tables", "seq_lens"] : ["write_indices", "nonpad_kv_seqlen"];
+  const pages = isPaged ? ["slot_mapping", "block_tables", "seq_lens"] : [];
+  const places = isPaged ? ["", ""] : ["write_indices", "nonpad_kv_seqlen"];
   let rows = "rows";
   const caches = Array.from({ length: layers }, (_, layer) => [`${layer}.key`, `${layer}.value`]).flat();
   for (let layer = 0; layer < layers; layer++) {
@@ -45,7 +46,7 @@ function layered(layers: number, cache: "linear" | "paged"): Uint8Array {
       layer === 0 ? "0.query_norm" : weight(`${layer}.key_norm`, size),
     ];
     const pasts = [`past.${layer}.key`, `past.${layer}.value`];
-    const inputs = [rows, "", "", ...pasts, ...places, ...tables, "position_ids", ...norms];
+    const inputs = [rows, "", "", ...pasts, ...places, ...tables, "position_ids", ...norms, ...pages];
     const outputs = [`${layer}.attended`, `present.${layer}.key`, `present.${layer}.value`];
     const attributes = {
       q_num_heads: heads,
@@ -56,12 +57,7 @@ function layered(layers: number, cache: "linear" | "paged"): Uint8Array {
       rotary_embedding_dim: size,
       ...(isPaged ? { cache_mode: "NHSD" } : { axis: 2 }),
     };
-    nodes.push(
-      node(isPaged ? "PagedCachedAttention" : "CachedAttention", inputs, outputs, attributes, {
-        name: `${layer}.attention`,
-        domain: "insitu",
-      }),
-    );
+    nodes.push(node("CachedAttention", inputs, outputs, attributes, { name: `${layer}.attention`, domain: "insitu" }));
     const product = [`${layer}.attended`, weight(`${layer}.weight`, heads * size, width)];
     nodes.push(node("MatMul", product, [(rows = `${layer}.rows`)], {}, { name: `${layer}.product` }));
   }

@@ -1,16 +1,21 @@
 /**
- * CachedAttention on WebGPU. One token a sample: norm, rotary embedding, the write into the caches and the attention in one dispatch, or two beyond 256
- * rows, where a device binds enough buffers at once. Else the heads are turned and written first, a dispatch each.
+ * CachedAttention on WebGPU. On linear caches, one token a sample: norm, rotary embedding, the write into the caches and the attention in one dispatch,
+ * or two beyond 256 rows, where a device binds enough buffers at once; else the heads are turned and written first, a dispatch each. On pages the heads
+ * are turned and written into their slots by one dispatch, and the pages attended over where they lie.
  */
-import type { CallOf } from "../../graph/kernel.js";
+import { type CallOf, isInPlace, type Operand } from "../../graph/kernel.js";
 import { type WebgpuKernel, webgpuKernel, type WebgpuRecorder } from "../../webgpu-kernels/webgpu-kernel.js";
 import { recordAttention, takeOver } from "../shared/webgpu/attention.js";
 import type { AttentionWork } from "../shared/webgpu/attention-parts.js";
 import { fitsOneStep, type FreshStep, recordStep } from "../shared/webgpu/attention-step.js";
 import { acceptsFresh, freshHeads, headTurnings } from "../shared/webgpu/fresh-heads.js";
-import { acceptsRows, type Heads, headsOf, temporaryHeads } from "../shared/webgpu/heads.js";
+import { acceptsRows, type Heads, headsOf, temporaryHeads, tokensOf } from "../shared/webgpu/heads.js";
+import { packedBatch } from "../shared/webgpu/packed-batch.js";
+import { pageRowsOf } from "../shared/webgpu/page-rows.js";
+import { moveRows, placeOf } from "../shared/webgpu/rows.js";
 import { laidEachRun, ownTable, type Table } from "../shared/webgpu/tables.js";
 import { turnDispatch, type Turning } from "../shared/webgpu/turn-heads.js";
+import { turnIntoPages } from "../shared/webgpu/turn-into-pages.js";
 import { CachedAttention } from "./op.js";
 
 type Call = CallOf<typeof CachedAttention>;
@@ -22,52 +27,72 @@ export const cachedAttention: WebgpuKernel = webgpuKernel([CachedAttention], {
     const { Y, present_key, present_value } = outputs;
     if (Y === undefined || present_key === undefined || present_value === undefined)
       return "not both of output and presents are asked for";
-    for (const cache of [inputs.past_key, inputs.past_value, present_key, present_value])
-      if (acceptsRows(cache) !== true) return acceptsRows(cache);
-    if ([inputs.write_indices, inputs.nonpad_kv_seqlen].some((operand) => operand?.contiguous === false))
-      return "lengths have gaps";
+    const { slot_mapping, block_tables: tables, seq_lens, query_starts } = inputs;
+    const caches = [inputs.past_key, inputs.past_value, present_key, present_value];
+    if (tables === undefined) {
+      for (const cache of caches) if (acceptsRows(cache) !== true) return acceptsRows(cache);
+      if ([inputs.write_indices, inputs.nonpad_kv_seqlen].some((operand) => operand?.contiguous === false))
+        return "lengths have gaps";
+    } else {
+      if ([...caches, slot_mapping, tables, seq_lens, query_starts].some((operand) => operand?.contiguous === false))
+        return "caches, slots or tables have gaps";
+      if (present_key.place.buffer === present_value.place.buffer) return "both caches lie in one buffer";
+      if (tables.place.size === 0) return "there is nothing to compute";
+    }
     return acceptsFresh(call, Y, [present_key, present_value]);
   },
   record(call, recorder) {
-    const { inputs, outputs, attrs } = call;
-    const { query, key, value } = freshHeads(call);
-    const shared = attrs.kv_num_heads;
-    // Or they were not accepted.
-    const [keys, values] = [headsOf(outputs.present_key!, shared), headsOf(outputs.present_value!, shared)];
-    takeOver(headsOf(inputs.past_key, shared), keys, recorder);
-    takeOver(headsOf(inputs.past_value, shared), values, recorder);
-    const numbers = placesOf(call, query, recorder);
-    const turnings = headTurnings(call, numbers.positions, recorder);
-    const wraps = attrs.mode === "circular" ? { wrapsAt: keys.rows } : {};
-    const starts = inputs.write_indices && {
-      axis: 2,
-      indices: inputs.write_indices,
-      table: numbers.starts,
-      step: 1 as const,
-      add: 0,
-      ...wraps,
-    };
-    const work: AttentionWork = {
-      query,
-      key: keys,
-      value: values,
-      output: headsOf(outputs.Y!, attrs.q_num_heads),
-      lengths: { of: inputs.nonpad_kv_seqlen, table: numbers.lengths, sample: 1, head: 0, add: 0 },
-      past: undefined,
-      causal: attrs.is_causal,
-      left: attrs.left_window_size,
-      right: attrs.right_window_size,
-      window: -1,
-      mask: undefined,
-      scale: attrs.scale,
-      softcap: attrs.softcap,
-      sink: undefined,
-    };
-    const step = { key, value, turnings, starts };
-    if (fitsOneStep(work, step, recorder.device)) recordStep(work, step, recorder);
-    else recordAttention({ ...work, query: recordRows(work, step, recorder) }, recorder);
+    const { block_tables: tables, slot_mapping: slots, seq_lens: lengths } = call.inputs;
+    if (tables === undefined || slots === undefined || lengths === undefined) recordLinear(call, recorder);
+    else recordPaged(call, { tables, slots, lengths }, recorder);
   },
 });
+
+/** What both layouts ask of an attention. */
+const asked = ({ outputs, attrs }: Call) =>
+  ({
+    output: headsOf(outputs.Y!, attrs.q_num_heads), // or it was not accepted
+    past: undefined,
+    causal: attrs.is_causal,
+    left: attrs.left_window_size,
+    right: attrs.right_window_size,
+    window: -1,
+    mask: undefined,
+    scale: attrs.scale,
+    softcap: attrs.softcap,
+    sink: undefined,
+  }) as const satisfies Partial<AttentionWork>;
+
+function recordLinear(call: Call, recorder: WebgpuRecorder): void {
+  const { inputs, outputs, attrs } = call;
+  const { query, key, value } = freshHeads(call);
+  const shared = attrs.kv_num_heads;
+  // Or they were not accepted.
+  const [keys, values] = [headsOf(outputs.present_key!, shared), headsOf(outputs.present_value!, shared)];
+  takeOver(headsOf(inputs.past_key, shared), keys, recorder);
+  takeOver(headsOf(inputs.past_value, shared), values, recorder);
+  const numbers = placesOf(call, query, recorder);
+  const turnings = headTurnings(call, numbers.positions, recorder);
+  const wraps = attrs.mode === "circular" ? { wrapsAt: keys.rows } : {};
+  const starts = inputs.write_indices && {
+    axis: 2,
+    indices: inputs.write_indices,
+    table: numbers.starts,
+    step: 1 as const,
+    add: 0,
+    ...wraps,
+  };
+  const work: AttentionWork = {
+    ...asked(call),
+    query,
+    key: keys,
+    value: values,
+    lengths: { of: inputs.nonpad_kv_seqlen!, table: numbers.lengths, sample: 1, head: 0, add: 0 },
+  };
+  const step = { key, value, turnings, starts };
+  if (fitsOneStep(work, step, recorder.device)) recordStep(work, step, recorder);
+  else recordAttention({ ...work, query: recordRows(work, step, recorder) }, recorder);
+}
 
 /**
  * How many rows samples have, where their new ones go, and at which positions they are. Of a token each they are bound as one: the dispatch that lays
@@ -96,4 +121,41 @@ function recordRows(
   const heads = temporaryHeads(recorder, query);
   recorder.dispatch(turnDispatch("turnQueries", query, { heads, starts: undefined }, turnings.query, device));
   return heads;
+}
+
+/** Where a step's rows go on pages, and which are attended over. */
+type PageNumbers = Readonly<Record<"tables" | "slots" | "lengths", Operand>>;
+
+function recordPaged(call: Call, { tables, slots, lengths }: PageNumbers, recorder: WebgpuRecorder): void {
+  const { inputs, outputs } = call;
+  for (const [past, present] of [
+    [inputs.past_key, outputs.present_key!], // or it was not accepted
+    [inputs.past_value, outputs.present_value!],
+  ])
+    if (!isInPlace(past, present)) {
+      const copy = { name: "copyCache", type: past.type, shape: past.shape };
+      const ends = { source: placeOf(past), target: placeOf(present) };
+      for (const dispatch of moveRows({ ...copy, ...ends }, recorder.device)) recorder.dispatch(dispatch);
+    }
+  const { query, key, value } = freshHeads(call);
+  const { cache_mode: layout, kv_num_heads: pageHeads } = call.attrs;
+  const pages = { layout, pageHeads, tables, batch: query.batch };
+  const [keys, values] = [outputs.present_key!, outputs.present_value!].map((cache) => pageRowsOf(cache, pages));
+  const positions = inputs.position_ids && ownTable("positions", inputs.position_ids);
+  const turnings = headTurnings(call, positions, recorder);
+  const turned = turnIntoPages({ query, key, value, turnings, slots, keys, values }, recorder);
+  const work = asked(call);
+  const { packed, table } = packedBatch({ seq_lens: lengths, query_starts: inputs.query_starts }, recorder);
+  recordAttention(
+    {
+      ...work,
+      query: packed === undefined ? turned : tokensOf(turned),
+      key: keys,
+      value: values,
+      output: packed === undefined ? work.output : tokensOf(work.output),
+      packed,
+      lengths: { of: lengths, table, sample: 1, head: 0, add: 0 },
+    },
+    recorder,
+  );
 }

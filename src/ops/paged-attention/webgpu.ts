@@ -1,48 +1,23 @@
 /** PagedAttention on WebGPU: pages are read where they lie, through tables that the device reads. Computes in float32 whatever they are kept in. */
 import type { CallOf, Operand } from "../../graph/kernel.js";
 import { type WebgpuKernel, webgpuKernel } from "../../webgpu-kernels/webgpu-kernel.js";
-import { pageHeadsOf, pageStrides } from "../shared/paged/strides.js";
+import { pageHeadsOf } from "../shared/paged/strides.js";
 import { acceptsAttention, recordAttention } from "../shared/webgpu/attention.js";
 import type { CacheRows } from "../shared/webgpu/attention-parts.js";
 import { type Heads, headsOf, tokensOf } from "../shared/webgpu/heads.js";
 import { packedBatch } from "../shared/webgpu/packed-batch.js";
+import { pageRowsOf } from "../shared/webgpu/page-rows.js";
 import { PagedAttention } from "./op.js";
 
 type Call = CallOf<typeof PagedAttention>;
 
-/** Keys or values as rows of heads: all that tables can name. */
-function rowsOf({ inputs, attrs }: Call, query: Heads, cache: Operand, scales: Operand | undefined): CacheRows {
+/** Keys or values. */
+const rowsOf = ({ inputs, attrs }: Call, query: Heads, cache: Operand, scales: Operand | undefined): CacheRows => {
   const { block_tables: tables, key_cache } = inputs;
   const { cache_mode: layout } = attrs;
-  const perHead = tables.shape.length === 3;
-  const pageHeads = perHead ? 1 : pageHeadsOf(layout, key_cache.shape, query.size);
-  const { blockSize, size, block, row, head, piece, pieceStep } = pageStrides(layout, cache.shape, pageHeads);
-  const columns = tables.shape.at(-1)!;
-  const heads = perHead ? tables.shape[1] : pageHeads;
-  return {
-    of: cache,
-    type: cache.type,
-    offset: cache.place.offset,
-    batch: query.batch,
-    heads,
-    rows: columns * blockSize,
-    size,
-    sample: 0,
-    head: perHead ? 0 : head,
-    row,
-    pages: {
-      tables,
-      tableSample: perHead ? heads * columns : columns,
-      tableHead: perHead ? columns : 0,
-      blockSize,
-      block,
-      piece,
-      pieceStep,
-      scales,
-      scaleHeads: pageHeads,
-    },
-  };
-}
+  const pageHeads = tables.shape.length === 3 ? 1 : pageHeadsOf(layout, key_cache.shape, query.size);
+  return pageRowsOf(cache, { layout, pageHeads, tables, batch: query.batch, scales });
+};
 
 const partsOf = (call: Call): { readonly query: Heads; readonly key: CacheRows; readonly value: CacheRows } => {
   const { query: Q, key_cache, value_cache, key_scale, value_scale } = call.inputs;

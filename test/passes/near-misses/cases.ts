@@ -44,8 +44,8 @@ export const pinned: ReadonlySet<string> = new Set([
   ),
   "fuse-cached-attention, heads in front: samples and rows change places behind",
   "fuse-cached-attention, heads in front: samples and rows are joined behind, as many of both",
-  "fuse-paged-cached-attention, pages: samples and rows change places behind",
-  "fuse-paged-cached-attention, pages: heads are turned by halves",
+  "fuse-cached-attention, pages: samples and rows change places behind",
+  "fuse-cached-attention, pages: heads are turned by halves",
   "fuse-skip-normalization, LayerNormalization: a sum that float16 rounds",
   "merge-equal-nodes, attributes: zeros of other signs",
 ]);

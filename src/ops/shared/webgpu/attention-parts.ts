@@ -13,7 +13,7 @@ import { hidden } from "./score-marks.js";
 import { ownTable, type Table, tableVariable } from "./tables.js";
 
 /** Rows in pages: which block holds a row is data. */
-interface Pages {
+export interface Pages {
   readonly tables: Operand;
   /** How far the tables of samples and of heads lie apart. */
   readonly tableSample: number;

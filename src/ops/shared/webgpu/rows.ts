@@ -4,7 +4,6 @@
  */
 import type { Operand } from "../../../graph/kernel.js";
 import { type ElementType, traitsOf } from "../../../tensor/element-type.js";
-import { sameNumbers } from "../../../tensor/view.js";
 import { dispatchOf, type ShaderPart, type Variable, variable } from "../../../webgpu-kernels/shader-part.js";
 import type { DeviceTraits, Dispatch, Temporary } from "../../../webgpu-kernels/webgpu-kernel.js";
 import { entry, listed, workgroupsFor } from "../../../webgpu-kernels/wgsl.js";
@@ -33,7 +32,7 @@ export interface Starts {
 }
 
 /** One move. */
-export interface RowMove {
+interface RowMove {
   readonly name: string;
   readonly type: ElementType;
   readonly shape: readonly number[];
@@ -41,8 +40,6 @@ export interface RowMove {
   readonly source: RowsPlace | undefined;
   readonly target: RowsPlace;
   readonly starts?: Starts | undefined;
-  /** What the same dispatch moves beside it: see `areBeside`. */
-  readonly beside?: Pick<RowMove, "source" | "target"> | undefined;
 }
 
 /** An operand's own place. */
@@ -66,13 +63,11 @@ interface Axis {
 
 /** The dispatches of a move: none where there is nothing to move. */
 export function moveRows(move: RowMove, { mostWorkgroups }: DeviceTraits): readonly Dispatch[] {
-  const { name, type, source, target, starts, beside } = move;
+  const { name, type, source, target, starts } = move;
   const bytes = traitsOf(type).bits / 8;
   const { axes, run } = axesOf(move);
   if (run === 0 || axes.some(({ size }) => size === 0)) return [];
-  const pairs = [{ suffix: "", source, target }, ...(beside === undefined ? [] : [{ suffix: "Beside", ...beside }])];
-  const offsets = pairs.flatMap((pair) => [pair.source?.offset ?? 0, pair.target.offset]);
-  const extents = [run, ...offsets, ...axes.flatMap(({ read, write }) => [read, write])];
+  const extents = [run, source?.offset ?? 0, target.offset, ...axes.flatMap(({ read, write }) => [read, write])];
   const unit = unitOf(bytes, extents);
   const units = (elements: number): number => (elements * bytes) / unit;
   const all = [...axes, { size: units(run), read: 0, write: 0, role: undefined }];
@@ -90,32 +85,20 @@ export function moveRows(move: RowMove, { mostWorkgroups }: DeviceTraits): reado
         return `${at} * p.${side}${axis} + `;
       })
       .join("") + "inner";
-  const targets = pairs.map(({ suffix, ...own }) =>
-    variable(`moved${suffix}`, own.target.of, { writes: true, element: writtenElement(unit) }),
-  );
-  const sources = pairs.map(
-    ({ suffix, ...own }) => own.source && variable(`source${suffix}`, own.source.of, { element: unitElement(unit) }),
-  );
-  const written = pairs.map(({ suffix }, at) => {
-    const own = sources[at];
-    return writeUnit(
-      unit,
-      targets[at].name,
-      `t + p.writeOffset${suffix}`,
-      own === undefined ? `${unitElement(unit)}()` : unitAt(unit, own, `f + p.readOffset${suffix}`),
-    );
-  });
+  const moved = variable("moved", target.of, { writes: true, element: writtenElement(unit) });
+  const from = source && variable("source", source.of, { element: unitElement(unit) });
+  const value = from === undefined ? `${unitElement(unit)}()` : unitAt(unit, from, "f + p.readOffset");
   const body = `
   if (index >= p.count) { return; }
   ${lines.join("\n  ")}
   ${source === undefined ? "" : `let f = ${place("read")};`}
   let t = ${place("write")};
-  ${beside === undefined ? written[0] : `if (group.z == 0u) { ${written[0]} } else { ${written[1]} }`}`;
+  ${writeUnit(unit, moved.name, "t + p.writeOffset", value)}`;
   const [x, y] = workgroupsFor(count, 64, mostWorkgroups);
   return [
     dispatchOf({
       name,
-      parts: [...targets, ...sources, starts && startsPart(starts)],
+      parts: [moved, from, starts && startsPart(starts)],
       code: entry(64, body),
       parameters: {
         count,
@@ -131,34 +114,13 @@ export function moveRows(move: RowMove, { mostWorkgroups }: DeviceTraits): reado
           "write",
           axes.map(({ write }) => units(write)),
         ),
-        ...Object.fromEntries(
-          pairs.flatMap(({ suffix, ...own }) => [
-            [`readOffset${suffix}`, units(own.source?.offset ?? 0)],
-            [`writeOffset${suffix}`, units(own.target.offset)],
-          ]),
-        ),
+        readOffset: units(source?.offset ?? 0),
+        writeOffset: units(target.offset),
       },
-      workgroups: [x, y, pairs.length],
+      workgroups: [x, y],
     }),
   ];
 }
-
-/** True if one dispatch can make both moves: nothing tells them apart but where they are from and to. */
-export function areBeside(one: RowMove, other: RowMove): boolean {
-  const [a, b] = [one.starts, other.starts];
-  const startAlike = a === undefined || b === undefined ? a === b : a.indices === b.indices && a.wrapsAt === b.wrapsAt;
-  return (
-    one.source !== undefined &&
-    other.source !== undefined &&
-    startAlike &&
-    sameNumbers(one.shape, other.shape) &&
-    sameNumbers(one.source.strides, other.source.strides) &&
-    sameNumbers(one.target.strides, other.target.strides) &&
-    bufferOf(one.target) !== bufferOf(other.target)
-  );
-}
-
-const bufferOf = ({ of }: RowsPlace): unknown => ("place" in of ? of.place.buffer : of);
 
 /** The dimensions of a move, joined where they lie together, without the run of elements that lie side by side at its end. */
 function axesOf({ shape, source, target, starts }: RowMove): { readonly axes: readonly Axis[]; readonly run: number } {

@@ -7,26 +7,17 @@ import { dispatchOf, type Variable, variable } from "../../../webgpu-kernels/sha
 import type { DeviceTraits, Dispatch, Parameter, WebgpuRecorder } from "../../../webgpu-kernels/webgpu-kernel.js";
 import { pack, packing, perWord, range } from "../../../webgpu-kernels/wgsl.js";
 import { type Heads, temporaryHeads } from "./heads.js";
+import type { PageRows } from "./page-rows.js";
 import { slotsPart, type Slots, slotsOfTokens } from "./slots.js";
 import { anglesPart, elementTurning, type Turning } from "./turn-heads.js";
 import { workgroupReduction } from "./workgroup-reduction.js";
-
-/** Where the heads of a slot lie in a cache, in elements; a head lies together. */
-export interface SlotPlaces {
-  readonly of: Operand;
-  readonly offset: number;
-  readonly blockSize: number;
-  readonly block: number;
-  readonly row: number;
-  readonly head: number;
-}
 
 /** Heads that are turned and go somewhere: to rows of the same sizes, or to slots. */
 interface Side {
   readonly name: "query" | "key" | "value";
   readonly source: Heads;
   readonly turning: Turning;
-  readonly target: Heads | SlotPlaces;
+  readonly target: Heads | PageRows;
 }
 
 /** What is asked for. */
@@ -37,8 +28,8 @@ interface PagesWrite {
   readonly turnings: { readonly query: Turning; readonly key: Turning };
   /** One for each token of all samples; negative: the token is not written. */
   readonly slots: Operand;
-  readonly keys: SlotPlaces;
-  readonly values: SlotPlaces;
+  readonly keys: PageRows;
+  readonly values: PageRows;
 }
 
 /** What dispatches of one side are called. */
@@ -74,7 +65,7 @@ export function turnIntoPages(work: PagesWrite, recorder: WebgpuRecorder): Heads
   return turned;
 }
 
-const isRows = (target: Side["target"]): target is Heads => !("blockSize" in target);
+const isPaged = (target: Side["target"]): target is PageRows => "pages" in target;
 
 /** A workgroup for each head of a token, whichever side it is of. */
 function turningDispatch(name: string, sides: readonly Side[], slots: Slots, device: DeviceTraits): Dispatch {
@@ -86,7 +77,7 @@ function turningDispatch(name: string, sides: readonly Side[], slots: Slots, dev
   const arrayOf = (side: Side): Variable => variable(together ? "fresh" : `${side.name}Rows`, side.source.of, { type });
   const rotation = sides.find(({ turning }) => turning.rotation !== undefined)?.turning.rotation;
   const isNormalized = sides.some(({ turning }) => turning.norm !== undefined);
-  const writesSlots = sides.some(({ target }) => !isRows(target));
+  const writesSlots = sides.some(({ target }) => isPaged(target));
   const firsts = sides.map((_, at) => sides.slice(0, at).reduce((sum, side) => sum + side.source.heads, 0));
   const parameters: Record<string, Parameter> = { tokens: batch * rows };
   for (const { name: side, source: from, turning, target } of sides) {
@@ -98,20 +89,20 @@ function turningDispatch(name: string, sides: readonly Side[], slots: Slots, dev
       [`${side}To`]: target.offset,
       [`${side}ToHead`]: target.head,
       [`${side}ToRow`]: target.row,
-      ...(isRows(target)
-        ? { [`${side}ToSample`]: target.sample }
-        : { [`${side}BlockSize`]: target.blockSize, [`${side}ToBlock`]: target.block }),
+      ...(isPaged(target)
+        ? { [`${side}BlockSize`]: target.pages.blockSize, [`${side}ToBlock`]: target.pages.block }
+        : { [`${side}ToSample`]: target.sample }),
       ...(turning.norm === undefined
         ? {}
         : { [`${side}ScaleOffset`]: turning.norm.scale.offset, epsilon: { float: turning.norm.epsilon } }),
     });
   }
   const goes = (side: Side): string =>
-    isRows(side.target)
-      ? `first = p.${side.name}To + sample * p.${side.name}ToSample + head * p.${side.name}ToHead + token * p.${side.name}ToRow;`
-      : `let slot = slotOf(flat);
+    isPaged(side.target)
+      ? `let slot = slotOf(flat);
     if (slot < 0) { return; }
-    first = p.${side.name}To + u32(slot) / p.${side.name}BlockSize * p.${side.name}ToBlock + u32(slot) % p.${side.name}BlockSize * p.${side.name}ToRow + head * p.${side.name}ToHead;`;
+    first = p.${side.name}To + u32(slot) / p.${side.name}BlockSize * p.${side.name}ToBlock + u32(slot) % p.${side.name}BlockSize * p.${side.name}ToRow + head * p.${side.name}ToHead;`
+      : `first = p.${side.name}To + sample * p.${side.name}ToSample + head * p.${side.name}ToHead + token * p.${side.name}ToRow;`;
   const own = (side: Side, at: number): string => `{
     let head = part - ${firsts[at]}u;
     let start = p.${side.name}Offset + sample * p.${side.name}Sample + head * p.${side.name}Head + token * p.${side.name}Row;

@@ -258,39 +258,8 @@ const cached = (form: string, drawn: Drawn, others: Readonly<Record<string, Draw
   others,
 });
 
-/** The writes of a layer whose attention stays by itself, since it has a mask. */
-const pairs = (front: boolean): Base => ({
-  pass: "pair-scatters",
-  form: front ? "heads in front" : "heads side by side",
-  makes: "PairedTensorScatter",
-  on: ["webgpu"],
-  drawn: layer({ front, mask: true, turn: "none", norms: "none" }),
-  others: Object.fromEntries(
-    (
-      [
-        ["one write", { writes: "one", values: "keys" }],
-        ["two writes of one past", { writes: "one past" }],
-        ["other indices for values", { writes: "other indices" }],
-        ["both wrap", { writes: "circular" }],
-        ["one wraps", { writes: "one circular" }],
-        ["no indices", { writes: "no indices" }],
-        ["values are the keys", { values: "keys" }],
-        ["values of another size", { values: "other size" }],
-        ["values of the new keys", { layers: "values of the present" }],
-        ["two attentions", { layers: "shared" }],
-        ["others read the past", { reader: "past" }],
-        ["others read the present", { reader: "present" }],
-        ["keys have rows of another name", { keyRows: "length" }],
-        ["one row", { rows: 1 }],
-      ] as const
-    ).map(([name, more]) => [name, layer({ front, mask: true, turn: "none", norms: "none", ...more })]),
-  ),
-});
-
 export const cacheBases: readonly Base[] = [
   cached("heads side by side", layer(), misses(false)),
   cached("heads in front", layer({ front: true }), misses(true)),
   cached("products of one value", layer({ products: true }), {}),
-  pairs(false),
-  pairs(true),
 ];

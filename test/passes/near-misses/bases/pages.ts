@@ -144,17 +144,17 @@ const pagedMisses: Readonly<Record<string, Drawn>> = {
 
 export const pageBases: readonly Base[] = [
   {
-    pass: "fuse-paged-cached-attention",
+    pass: "fuse-cached-attention",
     form: "pages",
-    makes: "PagedCachedAttention",
+    makes: "CachedAttention",
     on: ["webgpu"],
     drawn: paged(),
     others: pagedMisses,
   },
   {
-    pass: "fuse-paged-cached-attention",
+    pass: "fuse-cached-attention",
     form: "pages, heads in front",
-    makes: "PagedCachedAttention",
+    makes: "CachedAttention",
     on: ["webgpu"],
     drawn: paged({ front: true, layout: "NHSD" }),
   },
