@@ -130,6 +130,11 @@ export interface BackendSession {
   allocateBytes?(sizes: readonly number[]): Uint8Array[];
   /** Rejects with `out-of-memory` for weights that the backend cannot hold; left out where it computes on them as they lie. */
   checkWeights?(weights: readonly { readonly name: string; readonly bytes: number }[]): Promise<void>;
+  /**
+   * Brings weights that are not on the host to the backend's memory, in pieces, and tells of the bytes as they are read; left out where the
+   * backend computes on the host's own memory, so that all weights must be there. What is not brought is read where a run first needs it.
+   */
+  bringWeights?(weights: ReadonlyMap<View, string>, onRead: (bytes: number) => void): Promise<void>;
   /** Lines of `explain` about the backend's memories, threads and compiled code; none where there is nothing but one memory to tell of. */
   describe(): readonly string[];
   /** Resolves once nothing can be computed any more, with what all that is asked says from then on; left out where a device cannot go away. */

@@ -5,6 +5,10 @@ export interface ReadableFile {
   readonly size: number;
   /** The same for two files that are one under different names, where the platform can tell. */
   readonly identity?: string | undefined;
+  /** The same for two openings only where the bytes are the same; left out where nobody can tell. */
+  readonly version?: string | undefined;
+  /** True for one that is to be read once, from its start to its end: going back costs all of it again, or it is in memory as a whole. */
+  readonly inOrder?: boolean | undefined;
   /** Fills `target` from `offset`; throws when the file is shorter. */
   read(offset: number, target: Uint8Array): Promise<void>;
   close(): Promise<void>;

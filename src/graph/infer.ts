@@ -4,6 +4,7 @@
  */
 import { InsituError } from "../base/error.js";
 import { mostFoldedElements, mostTermsWorkedOn } from "../base/limits.js";
+import { absentView } from "../tensor/deferred.js";
 import { View } from "../tensor/view.js";
 import { callReference, inferOutputs, workOf } from "./call.js";
 import { isFresh, isKnownShape, type Shape, withTermAllowance } from "./dim.js";
@@ -181,6 +182,8 @@ function fold(
   results: readonly Fact[],
   inference: Inference,
 ): Fact[] | undefined {
+  // What is not on the host is large: it stays where it is.
+  if (inputs.some((view) => view !== undefined && absentView(view))) return viewedConstants(node, inputs, results);
   let elements = 0;
   for (const view of inputs) elements += view?.size ?? 0;
   for (const result of results) {
@@ -219,7 +222,7 @@ function viewedConstants(
     const effect = node.op.effects[outputNames[at]];
     const source = effect?.kind === "view" ? inputs[inputNames.indexOf(effect.of)] : undefined;
     if (source === undefined || !source.contiguous || source.type !== type || !isKnownShape(shape)) return undefined;
-    return factOfView(new View(type, shape, source.data, source.offset));
+    return factOfView(source.show(shape));
   });
   return facts.every((fact) => fact !== undefined) ? facts : undefined;
 }

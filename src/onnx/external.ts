@@ -13,11 +13,14 @@ import {
   type ElementType,
   storageLengthOf,
 } from "../tensor/element-type.js";
+import type { DeferredElements } from "../tensor/deferred.js";
 import { elementCount, largestByteLength } from "../tensor/view.js";
 import { bytesIn, checkLoadOptions, type LoadOptions } from "./load-options.js";
+import { inside } from "./graph-only.js";
 import { mapTensors } from "./map-tensors.js";
 import type { Model, ModelTensor } from "./model.js";
 import { quote } from "./read-basics.js";
+import { type DeferredWeights, deferrableWeights, deferredTensor } from "./weight-source.js";
 
 /** A weight file that the caller gives: its bytes, or a path or URL to open. */
 export interface ExternalData {
@@ -44,16 +47,15 @@ type ExternalTensor = ModelTensor & {
 };
 
 const fail = (tensor: ExternalTensor, message: string, cause?: unknown): never => {
-  throw new InsituError(
-    "external-data",
-    `tensor ${quote(tensor.name)}: external data ${quote(tensor.external.location)} ${message}`,
-    { cause },
-  );
+  const { location } = tensor.external;
+  const where = location === inside ? "its data in the model's file" : `external data ${quote(location)}`;
+  throw new InsituError("external-data", `tensor ${quote(tensor.name)}: ${where} ${message}`, { cause });
 };
 
 /** A weight file: the caller's bytes or a file, and the tensors that lie in it in their order. */
 interface WeightFile {
-  readonly tensors: readonly ExternalTensor[];
+  /** Without those that stay where they are. */
+  tensors: readonly ExternalTensor[];
   readonly bytes: Uint8Array | undefined;
   readonly open: () => Promise<ReadableFile>;
   /** Opened already. */
@@ -62,17 +64,21 @@ interface WeightFile {
 
 /**
  * The model with every external tensor loaded. Needs no platform where the caller gives all files as bytes. Without `allocateBytes` weights
- * lie on the heap, and those that the caller gives as bytes stay where they are.
+ * lie on the heap, and those that the caller gives as bytes stay where they are. With `deferring`, large ones stay in files that can be read
+ * again, and are read when they are wanted.
  */
 export async function loadExternalData(
   model: Model,
   platform: Files | undefined,
   options: LoadOptions = {},
   allocateBytes?: AllocateBytes,
+  deferring?: DeferredWeights,
 ): Promise<Model> {
   checkLoadOptions(options);
   const files = weightFiles(model, platform, options);
   if (files.length === 0) return model;
+  const deferrable = deferring && deferrableWeights(model);
+  const deferred = new Map<ModelTensor, DeferredElements>();
   try {
     // All sizes are known to be right, and all memory is there, before anything is read.
     const asked = new Map<unknown, Asked>();
@@ -83,25 +89,49 @@ export async function loadExternalData(
       // Names that lead to one file, and arrays of one memory, are one.
       const whole = each.bytes?.buffer ?? each.file?.identity ?? each;
       checkOverlap(asked, whole, { bytes, size: each.bytes?.buffer.byteLength ?? size, tensor: each.tensors[0] });
+      const later = each.tensors.filter((tensor) => deferrable?.has(tensor));
+      const source = later.length > 0 && each.file ? deferring?.sourceFor(each.file, each.open) : undefined;
+      if (source !== undefined) {
+        delete each.file;
+        for (const tensor of later)
+          deferred.set(tensor, deferring!.add(source.elements(tensor, tensor.external.offset, unreadable(tensor))));
+        if (at >= mostOpen) await source.close();
+      }
       if (at < mostOpen) continue;
       await each.file?.close();
       delete each.file;
     }
-    const loaded = placeTensors(files, allocateBytes);
     const total = files
       .flatMap(({ tensors }) => tensors)
       .reduce((sum, { type, dims }) => sum + byteLengthOf(type, elementCount(dims)), 0);
+    for (const each of files) each.tensors = each.tensors.filter((tensor) => !deferred.has(tensor));
+    const loaded = placeTensors(files, allocateBytes);
     let done = 0;
-    const progress = (bytes: number): void => options.onProgress?.((done += bytes), total);
-    for (const file of files) await readFrom(file, loaded, progress);
+    const progress = (bytes: number): void => options.onProgress?.(Math.min((done += bytes), total), total);
+    if (deferred.size > 0) {
+      progress(0);
+      deferring!.onRead = progress;
+    }
+    for (const file of files) if (file.tensors.length > 0) await readFrom(file, loaded, progress);
     return mapTensors(model, (tensor) => {
       const data = loaded.get(tensor)?.storage;
-      return data === undefined ? tensor : { ...tensor, data };
+      const elements = deferred.get(tensor);
+      if (data === undefined && elements === undefined) return tensor;
+      // What lies in the model's own file is no reference to another.
+      const { external, ...own } = tensor;
+      const placed = external?.location === inside ? own : tensor;
+      return data === undefined ? deferredTensor(placed, elements!) : { ...placed, data };
     });
   } finally {
     for (const { file } of files) await file?.close();
   }
 }
+
+/** What is said of a tensor that cannot be read. */
+const unreadable =
+  (tensor: ExternalTensor) =>
+  (error: unknown): never =>
+    fail(tensor, `cannot be read: ${error instanceof Error ? error.message : String(error)}`, error);
 
 /** The files that a model's tensors lie in. */
 function weightFiles(model: Model, platform: Files | undefined, options: LoadOptions): WeightFile[] {
@@ -154,6 +184,7 @@ async function openFile(
   if (platform === undefined) return fail(tensor, "was not given: pass it in externalData");
   if (given === undefined && model.path === undefined)
     return fail(tensor, "cannot be found: the model's path is not known; pass it in externalData");
+  if (location === inside) return platform.open(model.path!);
   try {
     return await (given === undefined ? platform.openBeside(model.path ?? "", location) : platform.open(given));
   } catch (error) {
@@ -298,7 +329,7 @@ async function readInto(
     try {
       await file.read(tensor.external.offset + at, target);
     } catch (error) {
-      fail(tensor, `cannot be read: ${error instanceof Error ? error.message : String(error)}`, error);
+      unreadable(tensor)(error);
     }
     progress(target.length);
   }

@@ -4,6 +4,7 @@
  */
 import { InsituError } from "../base/error.js";
 import type { ReadableFile } from "../base/platform.js";
+import { byteLengthOf, elementTypeOfCode } from "../tensor/element-type.js";
 import type { Model } from "./model.js";
 import { concatenate } from "./pieces.js";
 import { readModel } from "./read.js";
@@ -28,15 +29,36 @@ const alwaysRead: ReadonlySet<number> = new Set([6, 7, 8]);
 /** Where weights would lie that were left out. */
 export const elsewhere = "left-out";
 
+/** The location of weights that were left out and can be read later: the model's own file. No file has this name. */
+export const inside = "\0";
+
+/** Fields whose bytes are the elements as they lie in memory: float_data, raw_data, double_data. */
+const asInMemory: ReadonlySet<number> = new Set([4, 9, 10]);
+
+/** What is left out. */
+interface LeftOut {
+  /** Elements from which on. */
+  readonly from: number;
+  /** True if it is to be read later: then only what can be, and it says where. */
+  readonly isReadLater: boolean;
+}
+
 /** Reads the graph of a file. `path` is kept in the model. */
-export async function readGraphOnly(file: ReadableFile, path: string): Promise<Model> {
+export const readGraphOnly = (file: ReadableFile, path: string): Promise<Model> =>
+  readAround(file, path, { from: mostElements + 1, isReadLater: false });
+
+/** The same with weights of so many elements or more to be read later: their location is `inside`. */
+export const readAroundWeights = (file: ReadableFile, path: string, from: number): Promise<Model> =>
+  readAround(file, path, { from, isReadLater: true });
+
+async function readAround(file: ReadableFile, path: string, leftOut: LeftOut): Promise<Model> {
   const source = new Window(file);
   const pieces: Uint8Array[] = [];
   try {
     for (let at = 0; at < file.size;) {
       const field = await source.field(at, file.size);
       if (field.number === modelGraph && field.isMessage)
-        pieces.push(...message(modelGraph, await graphPieces(source, field.content, field.end)));
+        pieces.push(...message(modelGraph, await graphPieces(source, field.content, field.end, leftOut)));
       else pieces.push(await source.bytes(at, field.end));
       at = field.end;
     }
@@ -51,12 +73,12 @@ export async function readGraphOnly(file: ReadableFile, path: string): Promise<M
   return readModel(concatenate(pieces), { owned: true, path });
 }
 
-async function graphPieces(source: Window, start: number, end: number): Promise<Uint8Array[]> {
+async function graphPieces(source: Window, start: number, end: number, leftOut: LeftOut): Promise<Uint8Array[]> {
   const pieces: Uint8Array[] = [];
   for (let at = start; at < end;) {
     const field = await source.field(at, end);
     const isLarge = field.number === graphInitializer && field.isMessage && field.end - field.content > largeBytes;
-    const tensor = isLarge ? await withoutData(source, field.content, field.end) : undefined;
+    const tensor = isLarge ? await withoutData(source, field.content, field.end, leftOut) : undefined;
     if (tensor === undefined) pieces.push(await source.bytes(at, field.end));
     else pieces.push(...message(graphInitializer, tensor));
     at = field.end;
@@ -65,9 +87,14 @@ async function graphPieces(source: Window, start: number, end: number): Promise<
 }
 
 /** A tensor whose data stay where they are; undefined for one that must be read. */
-async function withoutData(source: Window, start: number, end: number): Promise<Uint8Array[] | undefined> {
+async function withoutData(
+  source: Window,
+  start: number,
+  end: number,
+  { from, isReadLater }: LeftOut,
+): Promise<Uint8Array[] | undefined> {
   const pieces: Uint8Array[] = [];
-  const [dims, data]: [number[], { content: number; end: number }[]] = [[], []];
+  const [dims, data]: [number[], Field[]] = [[], []];
   let type = 0;
   for (let at = start; at < end;) {
     const field = await source.field(at, end);
@@ -82,13 +109,20 @@ async function withoutData(source: Window, start: number, end: number): Promise<
     at = field.end;
   }
   const count = dims.reduce((product, dim) => product * dim, 1);
-  if (data.length !== 1 || alwaysRead.has(type) || count <= mostElements) return undefined;
+  if (data.length !== 1 || alwaysRead.has(type) || count < from) return undefined;
+  const [{ number, content, end: dataEnd }] = data;
+  const known = elementTypeOfCode(type);
+  // What cannot be read as it lies is left to the reader of whole files, which also says what is wrong with it.
+  const canBeReadLater =
+    known !== undefined && asInMemory.has(number) && dataEnd - content === byteLengthOf(known, count);
+  if (isReadLater && !canBeReadLater) return undefined;
   const entry = (key: string, value: string): Uint8Array[] =>
     message(tensorExternal, [...message(1, [text(key)]), ...message(2, [text(value)])]);
   return [
     ...pieces,
-    ...entry("location", elsewhere),
-    ...entry("length", String(data[0].end - data[0].content)),
+    ...entry("location", isReadLater ? inside : elsewhere),
+    ...(isReadLater ? entry("offset", String(content)) : []),
+    ...entry("length", String(dataEnd - content)),
     Uint8Array.of(tensorLocation << 3, 1),
   ];
 }

@@ -3,26 +3,37 @@ import { InsituError } from "../base/error.js";
 import type { Files } from "../base/platform.js";
 import { type AllocateBytes, loadExternalData } from "./external.js";
 import { checkLoadOptions, type LoadOptions } from "./load-options.js";
+import { inside, readAroundWeights } from "./graph-only.js";
 import type { Model } from "./model.js";
 import { readModel } from "./read.js";
+import { type DeferredWeights, leastDeferred } from "./weight-source.js";
 
-/** Reads the model at `path` with all its weights. */
+/** Reads the model at `path` with all its weights; with `deferring`, large ones stay in their files until they are wanted. */
 export async function loadModel(
   path: string,
   platform: Files,
   options: LoadOptions = {},
   allocateBytes?: AllocateBytes,
+  deferring?: DeferredWeights,
 ): Promise<Model> {
   checkLoadOptions(options);
   const { onProgress } = options;
-  const { model, size } = await readWhole(path, platform, options, allocateBytes);
+  const { model, size } =
+    (deferring && (await readAround(path, platform, options))) ??
+    (await readWhole(path, platform, options, allocateBytes));
   // Weights in other files are counted on from the model's own bytes; without any, those were all.
   let counted = false;
   const onWeights = (loaded: number, total: number): void => {
     counted = true;
     onProgress?.(size + loaded, size + total);
   };
-  const loaded = await loadExternalData(model, platform, { ...options, onProgress: onWeights }, allocateBytes);
+  const loaded = await loadExternalData(
+    model,
+    platform,
+    { ...options, onProgress: onWeights },
+    allocateBytes,
+    deferring,
+  );
   if (!counted) onProgress?.(size, size);
   return loaded;
 }
@@ -38,6 +49,27 @@ export async function openModel(
   const { model, size } = await readWhole(path, platform, options, allocateBytes);
   options.onProgress?.(size, size);
   return model;
+}
+
+/** Bytes of a file from which on it is read around its weights. */
+const leastAround = 2 ** 22;
+
+/** The model in a file but for its large weights, and the bytes beside them; undefined for a file that is better read as a whole. */
+async function readAround(
+  path: string,
+  platform: Files,
+  { onProgress }: LoadOptions,
+): Promise<{ readonly model: Model; readonly size: number } | undefined> {
+  const file = await platform.open(path);
+  try {
+    if (file.size < leastAround || file.inOrder === true) return undefined;
+    onProgress?.(0, file.size);
+    const model = await readAroundWeights(file, path, leastDeferred);
+    const later = model.graph.initializers.filter(({ external }) => external?.location === inside);
+    return { model, size: later.reduce((left, { external }) => left - external!.length!, file.size) };
+  } finally {
+    await file.close();
+  }
 }
 
 /** Bytes read between two reports of progress. */

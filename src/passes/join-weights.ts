@@ -1,7 +1,8 @@
 /** Constants of several products put together into those of one: its columns are theirs, one after the other or in turn. */
 import { copyView } from "../tensor/copy.js";
+import { absentView, joinAbsent } from "../tensor/deferred.js";
 import { traitsOf } from "../tensor/element-type.js";
-import { View } from "../tensor/view.js";
+import { elementCount, View } from "../tensor/view.js";
 
 /** How columns follow: all of one product before those of the next, or one of each in turn. */
 export type ColumnOrder = "after" | "inTurn";
@@ -9,7 +10,11 @@ export type ColumnOrder = "after" | "inTurn";
 /** Parts joined along an axis. In turn, all have the same length. */
 export function joinViews(parts: readonly View[], axis: number, order: ColumnOrder): View {
   const total = parts.reduce((sum, { shape }) => sum + shape[axis], 0);
-  const joined = View.allocate(parts[0].type, parts[0].shape.with(axis, total));
+  const shape = parts[0].shape.with(axis, total);
+  // What is not on the host is joined when it is read.
+  const absent = parts.some(absentView) ? joinAbsent(parts, runsOf(parts, axis, order), shape) : undefined;
+  if (absent !== undefined) return absent;
+  const joined = View.allocate(parts[0].type, shape);
   const { type, data, strides } = joined;
   if (order === "inTurn" && strides[axis] === 1 && parts.every(isPlain)) {
     parts.forEach((part, at) => spread(part, data as Uint8Array, at, parts.length));
@@ -26,6 +31,10 @@ export function joinViews(parts: readonly View[], axis: number, order: ColumnOrd
   });
   return joined;
 }
+
+/** How many elements of each part follow each other. */
+const runsOf = (parts: readonly View[], axis: number, order: ColumnOrder): readonly number[] =>
+  parts.map(({ shape }) => elementCount(shape.slice(order === "after" ? axis : axis + 1)));
 
 /** True for elements that are an array's own, without gaps. */
 const isPlain = ({ type, data, contiguous }: View): boolean =>

@@ -41,7 +41,7 @@ function halfOfConstant(value: Value, view: View, pairing: Pairing, edit: Edit):
   const step = view.strides[last];
   const [offset, stride] = pairing === "halves" ? [half * step, step] : [step, 2 * step];
   const take = (start: number): View =>
-    new View(view.type, view.shape.with(last, half), view.data, view.offset + start, view.strides.with(last, stride));
+    view.show(view.shape.with(last, half), view.offset + start, view.strides.with(last, stride));
   const [first, second] = [readNumbers(take(0)), readNumbers(take(offset))];
   if (!first.every((number, at) => number === second[at])) return undefined;
   return edit.constant("half", () => cloneView(take(0)), pairing, value);

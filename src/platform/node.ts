@@ -19,6 +19,7 @@ const mostAtOnce = 2 ** 30;
 class NodeFile implements ReadableFile {
   readonly size: number;
   readonly identity: string;
+  readonly version: string;
   readonly #handle: FileHandle;
   readonly #path: string;
 
@@ -27,6 +28,7 @@ class NodeFile implements ReadableFile {
     this.#path = path;
     this.size = Number(stats.size);
     this.identity = `${stats.dev}:${stats.ino}`;
+    this.version = `${this.identity}:${stats.size}:${stats.mtimeNs}:${stats.ctimeNs}`;
   }
 
   async read(offset: number, target: Uint8Array): Promise<void> {

@@ -9,6 +9,7 @@ import type { ReadableFile } from "../base/platform.js";
 const smallGap = 2 ** 20;
 
 class MemoryFile implements ReadableFile {
+  readonly inOrder = true;
   readonly identity: string;
   readonly #bytes: Uint8Array;
 
@@ -37,6 +38,7 @@ type Reader = ReadableStreamDefaultReader<Uint8Array>;
 class FetchedFile implements ReadableFile {
   readonly size: number;
   readonly identity: string;
+  readonly version: string | undefined;
   readonly #url: string;
   /** True if the server answers with a part of the file where it is asked for one. */
   readonly #ranged: boolean;
@@ -50,8 +52,15 @@ class FetchedFile implements ReadableFile {
     this.#url = url;
     this.size = size;
     this.identity = identityOf(url, response);
+    // A weak tag is the server's word that nothing that matters changed, not that no byte did.
+    const tag = response.headers.get("etag");
+    this.version = tag === null || tag.startsWith("W/") ? undefined : `${this.identity} ${tag}`;
     this.#ranged = ranged;
     this.#reader = body?.getReader();
+  }
+
+  get inOrder(): boolean {
+    return !this.#ranged;
   }
 
   async read(offset: number, target: Uint8Array): Promise<void> {

@@ -13,6 +13,7 @@ import type { ReplacedInput } from "../rewrite/replaced.js";
 import type { Rewritten } from "../rewrite/rewrite.js";
 import type { CountedDecoder } from "./counted-lengths.js";
 import type { KeptCache } from "./handles.js";
+import { AbsentElements } from "../tensor/deferred.js";
 import { preparedGraphOf } from "./load.js";
 import { Pairings } from "./pairing.js";
 import type { Parts } from "./session.js";
@@ -84,6 +85,7 @@ export async function keptModelOf(
     };
     return prepare(false);
   } catch (error) {
+    if (error instanceof AbsentElements) throw error;
     // What runs without it must load, whatever went wrong here.
     return error instanceof Error ? error.message : String(error);
   }

@@ -9,6 +9,7 @@ import { loadModel as loadModelAt } from "../onnx/load.js";
 import { bytesOf, checkLoadOptions, type LoadOptions } from "../onnx/load-options.js";
 import type { Model } from "../onnx/model.js";
 import { readModel } from "../onnx/read.js";
+import { deferInMemory, type DeferredWeights } from "../onnx/weight-source.js";
 import { operators } from "../ops/index.js";
 import { withOperators } from "../ops/late.js";
 import { foldConstants } from "../passes/fold-constants.js";
@@ -22,22 +23,34 @@ export type ModelSource = string | URL | Uint8Array | ArrayBufferLike;
 
 /**
  * Reads a model and its external data. With `allocateBytes` all weights go there, also those that the caller gives as bytes: what the
- * caller then lets go of is held no longer.
+ * caller then lets go of is held no longer. With `deferring`, large weights in files stay there until they are wanted.
  */
 export async function loadModel(
   source: ModelSource,
   platform: Platform,
   options: LoadOptions = {},
   allocateBytes?: AllocateBytes,
+  deferring?: DeferredWeights,
 ): Promise<Model> {
   checkLoadOptions(options);
+  const loaded = await readSource(source, platform, options, allocateBytes, deferring);
+  return withOperators(deferring === undefined ? loaded : deferInMemory(loaded));
+}
+
+async function readSource(
+  source: ModelSource,
+  platform: Platform,
+  options: LoadOptions,
+  allocateBytes?: AllocateBytes,
+  deferring?: DeferredWeights,
+): Promise<Model> {
   if (typeof source === "string" || source instanceof URL)
-    return withOperators(await loadModelAt(String(source), platform, options, allocateBytes));
+    return loadModelAt(String(source), platform, options, allocateBytes, deferring);
   const bytes = bytesOf(source);
   const own = allocateBytes?.([bytes.length])[0];
   own?.set(bytes);
   const model = own === undefined ? readModel(bytes) : readModel(own, { owned: true });
-  return withOperators(await loadExternalData(model, platform, options, allocateBytes));
+  return loadExternalData(model, platform, options, allocateBytes, deferring);
 }
 
 /** Builds and infers the graph of a model, with its constants folded and without nodes that nothing reads. */

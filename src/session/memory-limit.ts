@@ -24,12 +24,13 @@ export class MemoryLimit {
   /** Memory for weights from a backend. Throws `out-of-memory`, before anything is taken, where they are too large. */
   guard(backend: BackendSession): AllocateBytes {
     return (sizes) => {
-      this.#addWeights(sizes.reduce((sum, bytes) => sum + bytes, 0));
+      this.addWeights(sizes.reduce((sum, bytes) => sum + bytes, 0));
       return backend.allocateBytes?.(sizes) ?? sizes.map((bytes) => allocateOnHeap(bytes));
     };
   }
 
-  #addWeights(bytes: number): void {
+  /** Counts weights. Throws `out-of-memory` where they are too large in all. */
+  addWeights(bytes: number): void {
     this.#weightBytes += bytes;
     if (this.#most === undefined || this.#weightBytes <= this.#most) return;
     throw new InsituError(

@@ -3,6 +3,7 @@ import { InsituError } from "../base/error.js";
 import type { Platform } from "../base/platform.js";
 import { valueText } from "../base/value-text.js";
 import { isModel, type Model } from "../onnx/model.js";
+import { DeferredWeights } from "../onnx/weight-source.js";
 import { makePlan } from "../plan/plan.js";
 import { CacheEdits } from "./cache-edits.js";
 import { countedDecoderOf } from "./counted-lengths.js";
@@ -21,6 +22,7 @@ import {
 } from "./options.js";
 import { Pairings } from "./pairing.js";
 import type { Parts } from "./session.js";
+import { holding } from "../tensor/deferred.js";
 import { ToldApart } from "./told-apart.js";
 import { heldBytes, namedWeightsOf } from "./weights.js";
 
@@ -33,12 +35,13 @@ export async function prepareOn(
   asked: Omit<ReturnType<typeof readOptions>, "candidates"> & { readonly passedOver: readonly string[] },
 ): Promise<Parts> {
   const { inPlace, level, rewrite, presents, passedOver, staysOnDevice } = asked;
+  const limit = new MemoryLimit(options.memoryLimit ?? platform.memoryBytes);
+  const deferring = opened.bringWeights && new DeferredWeights((bytes) => limit.addWeights(bytes));
   try {
-    const limit = new MemoryLimit(options.memoryLimit ?? platform.memoryBytes);
-    const loaded = await loadModel(source, platform, options, limit.guard(opened));
-    const changed = await changedBy(options.change, loaded, isDevice);
-    const { model, notRewritten } = await rewritten(changed, rewrite, inPlace);
-    const prepared = preparedGraphOf(model, level, hasKernel);
+    const loaded = await loadModel(source, platform, options, limit.guard(opened), deferring);
+    const changed = await holding(() => changedBy(options.change, loaded, isDevice));
+    const { model, notRewritten } = await holding(() => rewritten(changed, rewrite, inPlace));
+    const prepared = await holding(() => preparedGraphOf(model, level, hasKernel));
     const { graph, removed } = prepared;
     const named = namedWeightsOf(graph);
     const weights = [...named.keys()];
@@ -70,15 +73,21 @@ export async function prepareOn(
       unnamed: new Set(options.executionProviders === undefined ? [] : counted?.lengths),
       presents: undefined,
     };
+    let runs = graph;
     if (presents === "keep") {
       const isRewritten = rewrite !== "never";
-      const kept = await keptModelOf(parts, level, { inPlace, isRewritten, pairs: options.pairs, hasKernel });
+      const beside = { inPlace, isRewritten, pairs: options.pairs, hasKernel };
+      const kept = await holding(() => keptModelOf(parts, level, beside));
       parts.presents = kept === undefined || typeof kept === "string" ? kept : new KeptPresents(kept);
+      if (typeof kept === "object") runs = kept.parts.graph;
     }
+    if (deferring !== undefined) await opened.bringWeights!(namedWeightsOf(runs), deferring.onRead);
     return parts;
   } catch (error) {
     await opened.release();
     throw error;
+  } finally {
+    await deferring?.close();
   }
 }
 

@@ -79,7 +79,7 @@ export function readFetches(
 
 /** What bytes lie in: views of one memory have it in common, whatever their arrays are. */
 const memoryOf = (place: Placed): object =>
-  place instanceof View && !Array.isArray(place.data) ? place.data.buffer : place.buffer;
+  place instanceof View && !Array.isArray(place.buffer) ? place.buffer.buffer : place.buffer;
 
 /** Memory that results must not lie in: they are copied out of it. */
 export class Taken {

@@ -7,8 +7,8 @@ export const weightBytesOf = (graph: Graph): number => heldBytes(namedWeightsOf(
 
 /** Bytes that views hold together. */
 export function heldBytes(views: Iterable<View>): number {
-  const held = new Map<View["data"], number>();
-  for (const { data, byteLength } of views) held.set(data, Math.max(held.get(data) ?? 0, byteLength));
+  const held = new Map<View["buffer"], number>();
+  for (const { buffer, byteLength } of views) held.set(buffer, Math.max(held.get(buffer) ?? 0, byteLength));
   return [...held.values()].reduce((sum, bytes) => sum + bytes, 0);
 }
 

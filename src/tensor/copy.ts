@@ -149,7 +149,7 @@ export function cloneView(view: View): View {
 
 /** True if two views of one shape and type have the same elements, to the bit. Of views with gaps, and of strings, false where it is not plain. */
 export function sameElements(a: View, b: View): boolean {
-  if (a.data === b.data && a.offset === b.offset && sameStrides(a, b)) return true;
+  if (a.buffer === b.buffer && a.offset === b.offset && sameStrides(a, b)) return true;
   if (!a.contiguous || !b.contiguous || Array.isArray(a.data) || Array.isArray(b.data) || isPacked(a.type))
     return false;
   const [first, second] = [bytesOf(a), bytesOf(b)];

@@ -9,7 +9,7 @@ import {
   type Storage,
   storageLengthOf,
 } from "./element-type.js";
-import { elementCount, Placed, rowMajorStrides } from "./placed.js";
+import { elementCount, Placed } from "./placed.js";
 
 export { elementCount, rowMajorStrides, sameNumbers } from "./placed.js";
 
@@ -19,17 +19,13 @@ export const largestByteLength: number = 2 ** 32;
 /** Typed storage seen as an n-dimensional array. */
 export class View extends Placed<Storage> {
   /** The buffer under its own name: the bytes, to read and write. */
-  readonly data: Storage;
+  get data(): Storage {
+    return this.buffer;
+  }
 
-  constructor(
-    type: ElementType,
-    shape: readonly number[],
-    data: Storage,
-    offset = 0,
-    strides: readonly number[] = rowMajorStrides(shape),
-  ) {
-    super(type, shape, data, offset, strides);
-    this.data = data;
+  /** The same storage seen otherwise. */
+  show(shape: readonly number[], offset: number = this.offset, strides?: readonly number[]): View {
+    return new View(this.type, shape, this.data, offset, strides);
   }
 
   /** A fresh, zeroed, contiguous view. Throws `out-of-memory` when it cannot be had. */
@@ -51,15 +47,13 @@ export class View extends Placed<Storage> {
 
   /** The same elements under another shape. Needs a contiguous view. */
   reshape(shape: readonly number[]): View {
-    return new View(this.type, shape, this.data, this.offset);
+    return this.show(shape);
   }
 
   /** The same elements with axes in another order. */
   transpose(order: readonly number[]): View {
-    return new View(
-      this.type,
+    return this.show(
       order.map((axis) => this.shape[axis]),
-      this.data,
       this.offset,
       order.map((axis) => this.strides[axis]),
     );
@@ -68,7 +62,7 @@ export class View extends Placed<Storage> {
   /** Rows `start` to `end` (exclusive) along one axis, without copying. */
   override slice(axis: number, start: number, end: number): View {
     const shape = this.shape.with(axis, end - start);
-    return new View(this.type, shape, this.data, this.offset + start * this.strides[axis], this.strides);
+    return this.show(shape, this.offset + start * this.strides[axis], this.strides);
   }
 
   /** The view repeated along broadcast dimensions (stride 0), as numpy's broadcast_to. */
@@ -77,7 +71,7 @@ export class View extends Placed<Storage> {
     const strides = shape.map((dim, axis) =>
       axis < lead || (this.shape[axis - lead] === 1 && dim !== 1) ? 0 : this.strides[axis - lead],
     );
-    return new View(this.type, shape, this.data, this.offset, strides);
+    return this.show(shape, this.offset, strides);
   }
 }
 

@@ -196,7 +196,7 @@ class Binder {
         this.#releases.push(() => landing.release());
         landings.set(value, landing);
         this.#tell(value, "host");
-      }
+      } else this.#values.checkHeld(value);
     }
     const ready = await this.#dispatches.ready();
     const actions = readyActions(this.#actions, ready, this.#written);
@@ -288,9 +288,8 @@ class Binder {
     const place = this.#values.device.get(value);
     if (place !== undefined) return place;
     const fact = this.#values.factOf(value);
-    const constant = this.#values.constantOf(value);
-    const isWeight = constant !== undefined && constant === value.initializer;
-    const pieces = isWeight ? this.#session.memory.piecesOf(constant.byteLength) : undefined;
+    const weight = this.#values.weightOf(value);
+    const pieces = weight && this.#session.memory.piecesOf(weight.byteLength);
     return new Placed(fact!.type, fact!.shape, new Pending(value, pieces) as DeviceBuffer);
   }
 
@@ -300,7 +299,7 @@ class Binder {
   }
 
   #knownPlace(view: View): DevicePlace {
-    return new Placed(view.type, view.shape, this.#session.weight(view, "constant"));
+    return new Placed(view.type, view.shape, this.#session.weights.of(view, "constant"));
   }
 
   #outputPlace(placement: Placement, value: Value): DevicePlace {
@@ -334,9 +333,9 @@ class Binder {
     let place: DevicePlace;
     const constant = this.#values.constantOf(value);
     if (constant !== undefined) {
-      const isWeight = constant === value.initializer;
+      const isWeight = this.#values.weightOf(value) !== undefined;
       const buffer = isWeight
-        ? this.#session.weight(constant, value.name)
+        ? this.#session.weights.of(constant, value.name)
         : this.#own(constant.byteLength, `constant "${value.name}"`);
       if (!isWeight) this.#session.memory.upload(constant, buffer);
       place = new Placed(type, shape, buffer);
@@ -354,7 +353,7 @@ class Binder {
   }
 
   #toHost(value: Value): void {
-    if (this.#values.isHere(value)) return;
+    if (this.#values.isHere(value)) return this.#values.checkHeld(value);
     const from = this.#values.device.get(value);
     if (from === undefined) return;
     this.#actions.push({ kind: "download", value, from });

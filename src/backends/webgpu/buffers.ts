@@ -207,14 +207,23 @@ export class DeviceMemory {
   /** Writes a view's elements to the front of a buffer, in row-major order. */
   upload(view: View, to: DeviceBuffer): void {
     if (this.device.isImaginary) return;
+    const bytes = bytesIn(isWhole(view) ? view : cloneView(view));
+    this.uploadBytes(bytes.length % 4 === 0 ? bytes : padded(bytes), 0, to);
+  }
+
+  /** Writes whole words from a byte of a buffer on, in whichever pieces it lies. */
+  uploadBytes(bytes: Uint8Array, start: number, to: DeviceBuffer): void {
+    if (this.device.isImaginary) return;
     // A buffer that there was no memory for is told of where it was asked for.
     const matters = (): Promise<boolean> => to.isThere;
-    const bytes = bytesIn(isWhole(view) ? view : cloneView(view));
-    to.pieces.forEach((piece, at) => {
-      const own = bytes.subarray(at * this.pieceBytes, to.pieces.length === 1 ? undefined : (at + 1) * this.pieceBytes);
-      const whole = own.length % 4 === 0 ? own : padded(own);
-      this.device.write(piece, whole, whole.length, matters);
-    });
+    const each = to.pieces.length === 1 ? Infinity : this.pieceBytes;
+    for (let at = 0; at < bytes.length;) {
+      const piece = Math.floor((start + at) / each);
+      const within = start + at - (piece === 0 ? 0 : piece * each);
+      const own = bytes.subarray(at, at + each - within);
+      this.device.write(to.pieces[piece], own, own.length, matters, within);
+      at += own.length;
+    }
   }
 }
 

@@ -121,10 +121,16 @@ export class DeviceShare {
     });
   }
 
-  /** Writes the first bytes of an array, or all, to the front of a buffer, before what is submitted next. */
-  write(buffer: GPUBuffer, bytes: Uint8Array, size: number = bytes.length, matters?: () => Promise<boolean>): void {
+  /** Writes the first bytes of an array, or all, to a buffer, from its front or from a byte on, before what is submitted next. */
+  write(
+    buffer: GPUBuffer,
+    bytes: Uint8Array,
+    size: number = bytes.length,
+    matters?: () => Promise<boolean>,
+    at = 0,
+  ): void {
     if (this.isImaginary || size === 0) return;
-    this.guard(({ queue }) => queue.writeBuffer(buffer, 0, bytes as Uint8Array<ArrayBuffer>, 0, size), matters);
+    this.guard(({ queue }) => queue.writeBuffer(buffer, at, bytes as Uint8Array<ArrayBuffer>, 0, size), matters);
   }
 
   /** The first bytes of a buffer, once all is done that was submitted. */

@@ -122,6 +122,7 @@ export class DraftDispatches {
     this.#releases.push(() => scratch.release());
     const making = [...this.#forms.values()].map(({ form }) => session.pipelineOf(form.dispatch));
     const pipelines = await session.compiled([...this.#all.map(({ pipeline }) => pipeline), ...making]);
+    await session.weights.arrive();
     const forms = new Map<OperandForm, DeviceBuffer>();
     // One after the other: each brings its weights to the device for as long as it is made.
     for (const [key, { weights, form }] of this.#forms) forms.set(key, await session.form(weights, form));

@@ -12,6 +12,7 @@ import { ProgramCache } from "../../plan/program-cache.js";
 import type { Program } from "../../plan/program.js";
 import type { StepAccount } from "../step-account.js";
 import { cloneView, copyView } from "../../tensor/copy.js";
+import { holding } from "../../tensor/deferred.js";
 import { byteLengthOf } from "../../tensor/element-type.js";
 import { Placed, samePlace } from "../../tensor/placed.js";
 import { elementCount, hostView, View } from "../../tensor/view.js";
@@ -225,7 +226,7 @@ export class WebgpuExecutable implements Executable {
     const known = kept.use((bound) => bound.arena === arena && isBoundTo(bound, inputs, results));
     if (known !== undefined) return known;
     const wanted = new Map([...results].map(([value, place]) => [value, targetOf(place)]));
-    const bound = await bindProgram(this.#session, program, inputs, wanted, arena);
+    const bound = await holding(() => bindProgram(this.#session, program, inputs, wanted, arena));
     const gone = kept.add(bound);
     gone?.release();
     return bound;

@@ -2,7 +2,7 @@
 import { type DeviceBuffer, holds } from "./buffers.js";
 
 /** Those of one session, or of one program. */
-export class KeptForms<Source extends object> {
+export class KeptForms<Source extends object | string> {
   readonly #numbers = new Map<Source, number>();
   readonly #buffers = new Map<string, DeviceBuffer>();
 

@@ -1,6 +1,5 @@
 /** What one session has on a device: memory, weights, the arena that its programs share, and the order in which all is done. */
 import { InsituError } from "../../base/error.js";
-import type { View } from "../../tensor/view.js";
 import type { Node, Value } from "../../graph/graph.js";
 import type { KernelTable, Operand } from "../../graph/kernel.js";
 import type { Binding, Dispatch, WebgpuKernel } from "../../webgpu-kernels/webgpu-kernel.js";
@@ -8,8 +7,8 @@ import type { FallbackPolicy } from "../backend.js";
 import { DeviceBuffer, DeviceMemory, devicePlace, holds } from "./buffers.js";
 import { type Device, usage } from "./device.js";
 import { DeviceShare } from "./device-share.js";
+import { DeviceWeights } from "./device-weights.js";
 import { FixedNumbers } from "./fixed-numbers.js";
-import { KeptForms } from "./kept-forms.js";
 import type { Bounds } from "./needs.js";
 import { ParameterMemory } from "./parameters.js";
 import { pipelineCounts, pipelineFor } from "./pipelines.js";
@@ -34,9 +33,7 @@ export class WebgpuSession {
   readonly scratch: Scratch;
   /** What becomes of steps without a kernel. */
   readonly fallback: FallbackPolicy;
-  readonly #weights = new Map<View, DeviceBuffer>();
-  /** Other forms of weights. */
-  readonly #forms = new KeptForms<View>();
+  readonly weights: DeviceWeights;
   /** The whole numbers between which all of a buffer's are known to lie, whoever wrote them. */
   readonly bounds: WeakMap<DeviceBuffer, Bounds> = new WeakMap();
   /** Runs that were begun. */
@@ -73,6 +70,7 @@ export class WebgpuSession {
     this.#onPipelines = onPipelines;
     this.fallback = fallback;
     this.memory = new DeviceMemory(this.device);
+    this.weights = new DeviceWeights(this.memory);
     this.scratch = new Scratch(this.memory);
     this.recorded = new RecordedSteps(kernels, device.traits);
   }
@@ -135,6 +133,7 @@ export class WebgpuSession {
     const count = counts.reduce((sum, [, own]) => sum + own, 0);
     return [
       `${device.description}: ${memory.byteLength} bytes of this session`,
+      ...this.weights.describe(),
       `memory in between: ${this.scratch.byteLength} bytes, which all steps share`,
       `${count} pipelines: this session waited ${Math.round(this.#compileTime)} ms for ${this.#pipelines} of them`,
       ...(count === 0 ? [] : [`pipelines by kernel: ${counts.map(([name, own]) => `${own} ${name}`).join(", ")}`]),
@@ -178,38 +177,14 @@ export class WebgpuSession {
     return (this.#staging = this.memory.create(bytes, "uploads on their way", usage.copySource | usage.copyTarget));
   }
 
-  /** A weight on the device, brought there once. */
-  weight(view: View, name: string): DeviceBuffer {
-    let buffer = this.#weights.get(view);
-    if (!holds(buffer, 0)) {
-      buffer = this.memory.allocateWeight(view.byteLength, `weight "${name}"`);
-      this.memory.upload(view, buffer);
-      this.#weights.set(view, buffer);
-    }
-    return buffer;
-  }
-
-  /** A form of weights on the device, made once; each comes along for that long only, unless it is there already. */
+  /** A form of weights on the device, made once. */
   async form(weights: readonly Value[], form: RecordedForm): Promise<DeviceBuffer> {
-    const views = weights.map(({ initializer }) => initializer!);
-    const made = this.#forms.get(views, form.key);
-    if (made !== undefined) return made;
-    const passing: DeviceBuffer[] = [];
-    const sources = weights.map(({ name }, at) => {
-      const held = this.#weights.get(views[at]);
-      if (held !== undefined) return held;
-      const source = this.memory.allocateWeight(views[at].byteLength, `weight "${name}"`);
-      this.memory.upload(views[at], source);
-      passing.push(source);
-      return source;
-    });
-    const names = weights.map(({ name }) => `"${name}"`).join(" and ");
-    const buffer = this.memory.allocateWeight(form.bytes, `weight ${names} as ${form.key}`);
-    await this.memory.settle();
-    await this.#submit([form.dispatch], ({ of }) => (of === form ? buffer : sources[form.of.indexOf(of as Operand)]));
-    for (const source of passing) this.memory.free(source);
-    this.#forms.set(views, form.key, buffer);
-    return buffer;
+    return (
+      this.weights.form(weights, form) ??
+      this.weights.makeForm(weights, form, (sources, made) =>
+        this.#submit([form.dispatch], ({ of }) => (of === form ? made : sources[form.of.indexOf(of as Operand)])),
+      )
+    );
   }
 
   /** A step's dispatch as it is to be compiled in this run. */
@@ -289,8 +264,7 @@ export class WebgpuSession {
       await Promise.allSettled(this.#landing);
       this.#isReleased = true;
       this.memory.release();
-      this.#weights.clear();
-      this.#forms.clear();
+      this.weights.clear();
     });
     return this.#releasing;
   }

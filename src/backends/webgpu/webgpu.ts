@@ -36,6 +36,7 @@ export function webgpuBackend(kernels: KernelTable<WebgpuKernel>): Backend {
         describe: () => session.describe(),
         lost: session.device.lost,
         checkWeights: (weights) => session.memory.checkWeights(weights),
+        bringWeights: (weights, onRead) => session.after(() => session.weights.bring(weights, onRead)),
         prepare: (plan: Plan): Executable => new WebgpuExecutable(plan, session),
         release: () => (releasing ??= session.release().finally(leave)),
       };

@@ -3,6 +3,7 @@ import { isKnownShape } from "../../graph/dim.js";
 import type { Value } from "../../graph/graph.js";
 import type { Program, Step } from "../../plan/program.js";
 import { type ElementType, traitsOf } from "../../tensor/element-type.js";
+import { AbsentElements, absentView } from "../../tensor/deferred.js";
 import { elementCount, type View } from "../../tensor/view.js";
 import type { DevicePlace } from "./buffers.js";
 import { mostHostElements } from "./needs.js";
@@ -22,6 +23,19 @@ export class Whereabouts {
   /** What never changes: what is fed need not be what it stands in for. */
   constantOf(value: Value): View | undefined {
     return this.#program.constants.get(value) ?? (this.host.has(value) ? undefined : value.initializer);
+  }
+
+  /** What never changes and is kept with the model's weights: they themselves, and what only a file has. */
+  weightOf(value: Value): View | undefined {
+    const constant = this.constantOf(value);
+    return constant !== undefined && (constant === value.initializer || absentView(constant)) ? constant : undefined;
+  }
+
+  /** Throws `AbsentElements` for what the host is to look at, and only a file has. */
+  checkHeld(value: Value): void {
+    const constant = this.host.has(value) ? undefined : this.constantOf(value);
+    const absent = constant && absentView(constant);
+    if (absent !== undefined) throw new AbsentElements(absent.elements);
   }
 
   /** True if the host has the value, or knows it. */
