@@ -19,6 +19,7 @@ import { fuseSwish } from "./fuse-swish.js";
 import { keepQuantizedWeights } from "./keep-quantized-weights.js";
 import { mergeEqualNodes } from "./merge-equal-nodes.js";
 import { packAttentionHeads } from "./pack-attention-heads.js";
+import { readTurnedWeights } from "./read-turned-weights.js";
 import { removeDeadNodes } from "./remove-dead-nodes.js";
 import { removeNoOps } from "./remove-no-ops.js";
 import type { Pass } from "./rewrite.js";
@@ -41,6 +42,7 @@ const fusions: readonly Pass[] = [
   foldRepeatedHeads,
   packAttentionHeads,
   fuseMatmulBias,
+  readTurnedWeights,
   keepQuantizedWeights,
   fuseSkipNormalization,
 ];

@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { buildModel, initializer, node, value } from "../../src/onnx/build.js";
 import { smallSizes } from "../../tools/demo/decoder.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { repeatedDecoder, writeRepeatedDecoder } from "../support/repeated-decoder.js";
@@ -31,8 +32,11 @@ interface Memory {
   readonly reports: readonly (readonly [number, number])[];
 }
 
+const tokens = `const state = session.createState({ dims: { batch: 1, capacity: 64 } });
+     for (let at = 0; at < 3; at++) await session.run({ input_ids: ids(at), position_ids: ids(at) }, { state });`;
+
 /** Loads the model that `source` gives, runs it, and tells what it took. */
-function load(source: string, options = "{}"): Memory {
+function load(source: string, options = "{}", run = tokens): Memory {
   const script = join(folder, "script.mjs");
   writeFileSync(
     script,
@@ -49,8 +53,7 @@ function load(source: string, options = "{}"): Memory {
      const reports = [];
      const onProgress = (done, total) => reports.push([done, total]);
      const session = await InferenceSession.create(${source}, { threads: 2, onProgress, ...${options} });
-     const state = session.createState({ dims: { batch: 1, capacity: 64 } });
-     for (let at = 0; at < 3; at++) await session.run({ input_ids: ids(at), position_ids: ids(at) }, { state });
+     ${run}
      globalThis.gc();
      await new Promise((resolve) => setTimeout(resolve, 50));
      globalThis.gc();
@@ -109,4 +112,29 @@ test("bytes that the caller gives are not kept", () => {
   );
   tell("given as bytes beside the model", beside);
   expect(beside.resident).toBeLessThan(weightBytes + aside);
+});
+
+test("a matrix that is embedding and head at once is read as it lies by both", () => {
+  const [words, width] = [40_000, 512];
+  const numbers = Float32Array.from({ length: words * width }, (_, at) => (at % 251) - 125);
+  for (const [shape, looksUp, multiplies] of [
+    [[words, width], "matrix", "turned"],
+    [[width, words], "turned", "matrix"],
+  ] as const) {
+    const tied = buildModel({
+      opset: { "": 21 },
+      inputs: [value("ids", "int64", ["batch", "sequence"])],
+      outputs: [value("logits")],
+      initializers: [initializer("matrix", "float32", numbers, shape)],
+      nodes: [
+        node("Transpose", ["matrix"], ["turned"], { perm: [1, 0] }),
+        node("Gather", [looksUp, "ids"], ["rows"]),
+        node("MatMul", ["rows", multiplies], ["logits"]),
+      ],
+    });
+    writeFileSync(join(folder, "tied.onnx"), writeModel(tied));
+    const memory = load("`${folder}/tied.onnx`", "{}", "await session.run({ ids: ids(1, 2, 3) });");
+    tell(`${looksUp} looked up`, memory);
+    expect(memory.most).toBeLessThan(numbers.byteLength + aside);
+  }
 });
