@@ -8,6 +8,7 @@ import { type Fact, factOfView } from "../graph/fact.js";
 import type { Value } from "../graph/graph.js";
 import type { DataCheck } from "../plan/data-checks.js";
 import type { Program, Step } from "../plan/program.js";
+import { samePlace } from "../tensor/placed.js";
 import type { View } from "../tensor/view.js";
 import type { Environment } from "./body.js";
 import type { Arena, Repeat } from "./engine.js";
@@ -60,7 +61,12 @@ export function isBoundStep(bound: BoundStep | undefined, step: Step, environmen
     const value = inputs[at];
     if (value !== undefined && bound.operands[at] !== (environment.get(value) ?? value.initializer)) return false;
   }
-  return true;
+  // What is written without being an operand may lie elsewhere in another state.
+  return step.placements.every((placement, at) => {
+    if (placement?.kind !== "shared" || inputs.includes(placement.with)) return true;
+    const [there, now] = [bound.outputs[at], environment.get(placement.with)];
+    return there !== undefined && now !== undefined && samePlace(there, now);
+  });
 }
 
 /** Makes checks on data, as far as the values that are there by now tell. */

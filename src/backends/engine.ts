@@ -56,8 +56,14 @@ export interface Engine {
    * means the same place: replay goes by the identity of these views, so a copy that is made elsewhere is another object.
    */
   stage(value: Value, view: View): View;
-  /** Where a step runs; undefined where there is one memory only. */
-  seat(program: Program, step: Step, inputs: readonly (View | undefined)[], arena: Arena): Seating | undefined;
+  /** Where a step runs; undefined where there is one memory only. What lies `elsewhere` is written without being an operand. */
+  seat(
+    program: Program,
+    step: Step,
+    inputs: readonly (View | undefined)[],
+    arena: Arena,
+    elsewhere: readonly View[],
+  ): Seating | undefined;
   /** Runs one step whose outputs are placed. */
   call(
     program: Program,

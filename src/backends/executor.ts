@@ -287,12 +287,20 @@ export class ProgramExecutor implements Executable {
       for (const view of outputs) if (view !== undefined) this.#values.count(view.byteLength);
     } else {
       const arena = this.#values.arena;
-      const seating = this.#engine.seat(program, step, views, arena);
+      // A state that is made anew where it lies is no operand of the step that makes it.
+      const elsewhere = step.placements.flatMap((placement) =>
+        placement?.kind === "shared" && !node.inputs.includes(placement.with)
+          ? [viewOf(environment, placement.with)]
+          : [],
+      );
+      const seating = this.#engine.seat(program, step, views, arena, elsewhere);
       const seat = seating?.seat ?? 0;
       const seated = seating?.operands ?? views;
       const placed = step.placements.map((placement, at) => {
         if (placement === undefined) return undefined;
-        const source = placement.kind === "shared" ? seated[node.inputs.indexOf(placement.with)] : undefined;
+        const operand = placement.kind === "shared" ? node.inputs.indexOf(placement.with) : -1;
+        const source =
+          operand >= 0 || placement.kind !== "shared" ? seated[operand] : viewOf(environment, placement.with);
         return this.#place(placement, node.outputs[at]!, source, seat, results);
       });
       const operands = separateOverlaps(this.#engine, step, seated, placed);

@@ -63,7 +63,7 @@ export function cachePaths(plan: Plan, chains: Chains, caches: readonly CacheEnt
     past,
     kind,
     axis,
-    copies: writers.length === 0 ? 1 : copiesOf(present),
+    copies: writers.length === 0 ? Number(!plan.inPlace.has(present)) : copiesOf(present),
     held: true,
   }));
   for (const { relaid, past, present } of caches)

@@ -67,7 +67,7 @@ export function cacheEntries(plan: Plan, chains: Chains, removed: readonly Remov
     for (const [attribute, body] of node.bodies)
       for (const entry of bodyEntries(body, { node, attribute }, fed, chains)) entries.push(entry);
   for (const pair of plan.pairs) {
-    if (pair.writers.length === 0) entries.push(...carriedEntry(plan, pair));
+    if (pair.writers.length === 0 && !plan.inPlace.has(pair.present)) entries.push(...carriedEntry(plan, pair));
     if (pair.kind !== "append") continue;
     const node = pair.writers.at(-1)!;
     const reason = `${node.op.name} makes a new, longer tensor for each token`;

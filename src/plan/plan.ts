@@ -3,9 +3,10 @@
  *
  * An update may take its operand's buffer when the buffer may be written at all, and when every reader of the old bytes can be
  * put before the writer. Readers are found through views and through what subgraphs capture; a graph output that shows the old
- * bytes is read at the end of the run, after every writer.
+ * bytes is read at the end of the run, after every writer. What makes all of a state's next content anew may take the state's buffer alike.
  */
 import { InsituError } from "../base/error.js";
+import { sameDim } from "../graph/dim.js";
 import { type Graph, type Node, type Value, quoted } from "../graph/graph.js";
 import { checkedFirst } from "./data-checks.js";
 import { Order } from "./order.js";
@@ -16,7 +17,7 @@ import { bytesReadBeside, effectOf, Uses } from "./uses.js";
 /** When updates are done in place: where proved, always or not at all. */
 export type InPlacePolicy = "prefer" | "require" | "never";
 
-/** What was decided for one output that declares an update. */
+/** What was decided for one output that declares an update, or that is made in the buffer of the state which it becomes. */
 export interface Verdict {
   readonly node: Node;
   /** The value the chain of updates and views starts from. */
@@ -79,8 +80,17 @@ export function makePlan(graph: Graph, options: PlanOptions = {}): Plan {
     inPlace.set(present, past);
     around.buffers.take(past, present, root);
   }
+  for (const { past, present, writers } of pairs) {
+    const node = writers.length === 0 ? maker(past, present, uses) : undefined;
+    if (node === undefined || around.buffers.readersOf(past).nodes.has(node)) continue;
+    const found = judge({ node, past, position: -1, root: past }, around);
+    if (!found.inPlace) continue;
+    verdicts.push({ node, past, present, root: past, isCache: true, ...found });
+    inPlace.set(present, past);
+    around.buffers.take(past, present, past);
+  }
   verdicts.sort((a, b) => order.positionOf(a.node) - order.positionOf(b.node));
-  if (policy === "require") refuseCopies(verdicts, pairs);
+  if (policy === "require") refuseCopies(verdicts, pairs, inPlace);
   const steps = checkedFirst(order.layOut(), inPlace);
   return { graph, policy, order: steps, pairs, held, candidates, verdicts, inPlace, uses };
 }
@@ -106,6 +116,22 @@ function updatesOf(graph: Graph, pairs: readonly Pair[]): Update[] {
     });
   }
   return [...updates.filter(({ node }) => leading.has(node)), ...updates.filter(({ node }) => !leading.has(node))];
+}
+
+/**
+ * The node that makes all of a state's next content anew, where it could do so in the state's own buffer: of exactly its size, and nothing that
+ * lies elsewhere.
+ */
+function maker({ fact: held }: Value, present: Value, uses: Uses): Node | undefined {
+  const { fact } = present;
+  const node = uses.producers.get(present);
+  if (node === undefined || uses.baseOf(present) !== present || fact?.constant !== undefined) return undefined;
+  if (effectOf(node, node.outputs.indexOf(present))?.kind === "update") return undefined;
+  const isAlike =
+    fact?.type === held?.type &&
+    fact?.shape?.length === held?.shape?.length &&
+    fact?.shape?.every((dim, axis) => sameDim(dim, held!.shape![axis])) === true;
+  return isAlike ? node : undefined;
 }
 
 /** What is known of buffers while updates are judged, by the value that their bytes belong to. */
@@ -233,7 +259,7 @@ function judge(
   return { inPlace: true, reason };
 }
 
-function refuseCopies(verdicts: readonly Verdict[], pairs: readonly Pair[]): void {
+function refuseCopies(verdicts: readonly Verdict[], pairs: readonly Pair[], inPlace: ReadonlyMap<Value, Value>): void {
   const problem = verdicts.find((verdict) => verdict.isCache && !verdict.inPlace);
   if (problem !== undefined) {
     throw new InsituError(
@@ -241,7 +267,7 @@ function refuseCopies(verdicts: readonly Verdict[], pairs: readonly Pair[]): voi
       `${problem.node.label}: ${quoted(problem.past)} cannot be updated in place: ${problem.reason}; load with inPlace: "prefer" to copy it`,
     );
   }
-  const carried = pairs.find((pair) => pair.writers.length === 0);
+  const carried = pairs.find(({ writers, present }) => writers.length === 0 && !inPlace.has(present));
   if (carried !== undefined) {
     throw new InsituError(
       "not-in-place",

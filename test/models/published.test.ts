@@ -139,6 +139,7 @@ test("a state without rows: texts are onnxruntime's, in parts, with guesses, aga
   const options = { maxTokens: 12, temperature: 0, ignoreEnd: true, logprobs: true } as const;
   const first = await textOf(lm, answers.prompt);
   expectAnswers(first, answers, 1e-4);
+  expect(lm.session.explain()).toMatch(/3 cache updates, all in place[^]*this plan moves +0 bytes/);
   // What comes behind the last checkpoint before the place where the prompts part is read again.
   const longer = [...answers.prompt, ...first.slice(0, 3).map(({ token }) => token)];
   expectAnswers((await textOf(lm, longer)).slice(0, 9), { ...answers, steps: answers.steps.slice(3) }, 1e-4);

@@ -153,7 +153,13 @@ export class WasmEngine implements Engine {
     return this.#memory.memories.of(view) !== undefined;
   }
 
-  seat(program: Program, step: Step, inputs: readonly (View | undefined)[], arena: Arena): Seating | undefined {
+  seat(
+    program: Program,
+    step: Step,
+    inputs: readonly (View | undefined)[],
+    arena: Arena,
+    elsewhere: readonly View[],
+  ): Seating | undefined {
     const { memories } = this.#memory;
     if (memories.all.length === 1) return undefined;
     if (!(arena instanceof WasmArena)) throw new InsituError("internal", "the arena is another engine's");
@@ -162,7 +168,7 @@ export class WasmEngine implements Engine {
     const { readers } = program.plan.uses;
     const isCommon = (value: Value | undefined): boolean =>
       value !== undefined && (readers.get(value)?.length ?? 0) > 1;
-    const call = { step, inputs, arena, isConstant, isCommon, last: this.#last };
+    const call = { step, inputs, elsewhere, arena, isConstant, isCommon, last: this.#last };
     const seat = chooseSeat(call, memories);
     this.#last = seat;
     // The reference implementation reads every memory.

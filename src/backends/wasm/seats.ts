@@ -14,6 +14,8 @@ import type { WasmMemories } from "./memories.js";
 interface SeatCall {
   readonly step: Step;
   readonly inputs: readonly (View | undefined)[];
+  /** What is written without being read. */
+  readonly elsewhere: readonly View[];
   readonly arena: WasmArena;
   /** True for weights and what shapes decide. */
   readonly isConstant: (value: Value | undefined) => boolean;
@@ -28,9 +30,13 @@ const mostCommonBytes = 2 ** 26;
 
 /** The number of the memory that a step runs in. */
 export function chooseSeat(
-  { step, inputs, arena, isConstant, isCommon, last }: SeatCall,
+  { step, inputs, elsewhere, arena, isConstant, isCommon, last }: SeatCall,
   memories: WasmMemories,
 ): number {
+  for (const view of elsewhere) {
+    const memory = memories.of(view);
+    if (memory !== undefined) return memories.numberOf(memory);
+  }
   for (const placement of step.placements) {
     if (placement?.kind !== "shared" || placement.effect === "reuse") continue;
     const source = inputs[step.node.inputs.indexOf(placement.with)];
