@@ -97,7 +97,7 @@ export async function prepareModel(
   if (platform.kindOf !== undefined) await refuseMissingOperators(folder.model, platform);
   const template = chatTemplate ?? folder.template;
   const tokenizer = await TextTokenizer.load({ ...folder, config: folder.tokenizerConfig, template });
-  const dialogue = new ModelDialogue(tokenizer, toolFormat);
+  const dialogue = await ModelDialogue.of(tokenizer, toolFormat);
   const defaults = withEnds(
     modelDefaults(folder.config, folder.generationConfig, tokenizer.endToken, folder.generationFile),
     dialogue.endTokens,
