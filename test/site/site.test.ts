@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { CausalLM } from "../../src/entry/node.js";
 import { findChromium, howToInstall, startChromium } from "../browser/chromium.js";
 import { serveScript } from "../serve/scripted-engine.js";
-import { ask, gzipBytes, openPage, picture, ready, seriousFaults, serveSite } from "./support.js";
+import { ask, gzipBytes, importedBy, openPage, picture, ready, seriousFaults, serveSite } from "./support.js";
 
 const soak = process.env["INSITU_SOAK"] !== undefined;
 const chromium = findChromium();
@@ -169,13 +169,19 @@ describe.skipIf(chromium === undefined)("in the browser alone", () => {
     const worker = site.requests.findIndex((line) => line.startsWith("/sw.js"));
     const before = site.requests.slice(0, worker < 0 ? undefined : worker);
     const files = new Set(before.flatMap((line) => /^\/((?:page|insitu)\/\S+) whole 200/.exec(line)?.[1] ?? []));
-    expect([...files].filter((path) => /webgpu-|late-operators-|grammars-/.test(path))).toEqual([]);
+    expect(
+      [...files].filter((path) => /(webgpu|late-operators|grammars|families|catalogue|hub-model)-/.test(path)),
+    ).toEqual([]);
     const bytes = gzipBytes(site.folder, ["index.html", ...files]);
     if (soak)
       for (const path of files)
         console.log(`${(gzipBytes(site.folder, [path]) / 1000).toFixed(1).padStart(8)} KB ${path}`);
     console.log(`before the first token: ${files.size} files, ${(bytes / 1000).toFixed(0)} KB gzip besides the model`);
-    expect(bytes).toBeLessThan(460_000);
+    expect(bytes).toBeLessThan(450_000);
+    // The model is the worker's: of the library the page's own thread reads what speaks to it.
+    const own = [...importedBy(site.folder, "insitu/worker.js")];
+    expect(own.length).toBeGreaterThan(3);
+    expect(gzipBytes(site.folder, own)).toBeLessThan(40_000);
     if (soak) await picture(page, "streaming");
     await page.locator("[data-took]").waitFor();
     expect(await page.locator("[data-written]").innerText()).toMatch(/[KM]iB/);

@@ -99,3 +99,12 @@ export async function picture(page: Page, name: string): Promise<void> {
 /** Bytes of files as gzip sends them. */
 export const gzipBytes = (folder: string, paths: Iterable<string>): number =>
   [...paths].reduce((sum, path) => sum + gzipSync(readFileSync(join(folder, path))).length, 0);
+
+/** A script and all that it imports before it runs, by their paths. */
+export function importedBy(folder: string, path: string, seen: Set<string> = new Set()): Set<string> {
+  if (seen.has(path)) return seen;
+  seen.add(path);
+  for (const [, name] of readFileSync(join(folder, path), "utf8").matchAll(/(?:from|import)"\.\/([^"]+)"/g))
+    importedBy(folder, `${path.slice(0, path.lastIndexOf("/"))}/${name}`, seen);
+  return seen;
+}
