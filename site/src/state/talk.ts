@@ -16,6 +16,7 @@ import {
   type ToolCall,
 } from "./conversation.js";
 import { conversations, save } from "./history.js";
+import { paced } from "./pace.js";
 import { firstProblem, sampling, settings } from "./settings.js";
 
 export type Panel = "cache" | "settings" | "models" | undefined;
@@ -40,6 +41,15 @@ export const switched = signal<{ readonly id: string; readonly milliseconds: num
 export const totals = signal({ written: 0, copying: 0, moved: 0, read: 0, reused: 0 });
 
 export const path = computed<readonly Said[]>(() => pathOf(current.value));
+
+/** What of the conversation does not change with every token: who looks at these alone is drawn seldom. */
+export const currentId = computed<string>(() => current.value.id);
+export const currentMode = computed<Mode>(() => current.value.mode);
+export const isEmpty = computed<boolean>(() => path.value.length === 0);
+
+/** How often a text in the making is drawn at most, and how often its numbers and its cache. */
+const textMilliseconds = 33;
+const cacheMilliseconds = 100;
 
 /** How full the context is, by what the last answer took. */
 export const contextTokens = computed<number>(() => {
@@ -195,41 +205,42 @@ async function make(parent: string | undefined, going?: Said): Promise<void> {
     drawn.value = { id: message.id, tokens: [], stats: undefined };
   });
   void keep();
-  let frame: number | undefined;
-  const showNow = (by: Partial<Said> = {}): void => {
-    frame = undefined;
+  let counted = -Infinity;
+  const showNow = (end?: Partial<Said>): void => {
     const { content, reasoning, calls, stats, finish } = coming;
+    const isDue = end !== undefined || performance.now() - counted >= cacheMilliseconds;
+    if (isDue) counted = performance.now();
     const state: Partial<Said> = {
       content,
       ...(reasoning === "" ? {} : { reasoning }),
       ...(calls.length === 0 ? {} : { calls: [...calls] }),
-      ...(stats === undefined ? {} : { stats }),
+      ...(stats === undefined || !isDue ? {} : { stats }),
       ...(finish === undefined ? {} : { finish }),
-      ...by,
+      ...end,
     };
     batch(() => {
       if (current.value.id === conversation) current.value = change(current.value, message.id, state);
       else {
         const other = conversations.value.get(conversation);
-        if (other !== undefined && by !== undefined && making.value === undefined)
-          void save(change(other, message.id, state));
+        if (other !== undefined && making.value === undefined) void save(change(other, message.id, state));
       }
-      drawn.value = { id: message.id, tokens: coming.tokens, stats };
+      if (isDue) drawn.value = { id: message.id, tokens: coming.tokens, stats };
     });
     tell(coming, false);
   };
+  const pace = paced(textMilliseconds, () => showNow());
   const probabilities = panel.value === "cache" && settings.value.showProbabilities !== "off";
   let error: string | undefined;
   try {
     for await (const event of host.value.ask({ ...asked, sampling: wanted, probabilities }, stopping.signal)) {
       note(coming, event);
-      frame ??= requestAnimationFrame(() => showNow());
+      pace.soon();
     }
   } catch (thrown) {
     if (stopping.signal.aborted) coming.finish = "stopped";
     else error = thrown instanceof Error ? thrown.message : String(thrown);
   }
-  if (frame !== undefined) cancelAnimationFrame(frame);
+  pace.stop();
   batch(() => {
     making.value = undefined;
     showNow(error === undefined ? {} : { error });

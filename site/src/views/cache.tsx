@@ -1,6 +1,7 @@
 /** The cache, live: the pool's blocks filling row by row, what a copying runtime would have moved, each token's probability, and the plan's verdicts. */
 import { useSignal, useSignalEffect } from "@preact/signals";
 import type { VNode } from "preact";
+import { memo } from "preact/compat";
 import { useEffect, useRef } from "preact/hooks";
 import {
   type CellKind,
@@ -14,7 +15,7 @@ import {
   type Picture,
   pictureOf,
 } from "../cache-picture.js";
-import type { CacheFacts, CacheVerdict } from "../hosts/host.js";
+import type { CacheFacts, CacheVerdict, DrawnToken } from "../hosts/host.js";
 import { settings } from "../state/settings.js";
 import { drawn, host, making, path, totals } from "../state/talk.js";
 import { bytesText, countText, shareText, tokenText } from "../words.js";
@@ -201,6 +202,37 @@ function Pool({ marked }: { readonly marked: { value: number | undefined } }): V
   );
 }
 
+/** Tokens in a row; a run that is whole is not drawn again. `tokens` grows where it is: its length tells. */
+const Spans = memo(function Spans({
+  tokens,
+  from,
+  to,
+  marked,
+}: {
+  readonly tokens: readonly DrawnToken[];
+  readonly from: number;
+  readonly to: number;
+  readonly marked: number | undefined;
+}): VNode {
+  return (
+    <>
+      {tokens.slice(from, to).map(({ text, probability }, index) => (
+        <span
+          key={from + index}
+          data-at={from + index}
+          class={from + index === marked ? "marked" : ""}
+          style={probability === undefined ? undefined : { "--p": probability.toFixed(2) }}
+        >
+          {text}
+        </span>
+      ))}
+    </>
+  );
+});
+
+/** How many tokens are drawn together. */
+const runLength = 40;
+
 function Tokens({ marked }: { readonly marked: { value: number | undefined } }): VNode {
   const looked = useSignal(0);
   // Some hundred elements: they are drawn a few times a second, not with every frame.
@@ -214,7 +246,10 @@ function Tokens({ marked }: { readonly marked: { value: number | undefined } }):
   const row = (at: number): number => (stats?.promptTokens ?? 0) + at;
   const at = marked.value === undefined ? -1 : marked.value - row(0);
   const one = tokens[at];
-  const first = Math.max(0, tokens.length - mostTokens);
+  const last = Math.ceil(tokens.length / runLength);
+  const firstRun = Math.max(0, last - mostTokens / runLength);
+  const first = firstRun * runLength;
+  const runs = Array.from({ length: last - firstRun }, (_, index) => firstRun + index);
   useEffect(() => {
     if (one?.top?.some(({ text }) => text === "") === true) void one.spell?.().then(() => looked.value++);
   }, [one]);
@@ -236,16 +271,10 @@ function Tokens({ marked }: { readonly marked: { value: number | undefined } }):
           if (index !== undefined) marked.value = row(Number(index));
         }}
       >
-        {tokens.slice(first).map(({ text, probability }, index) => (
-          <span
-            key={first + index}
-            data-at={first + index}
-            class={first + index === at ? "marked" : ""}
-            style={probability === undefined ? undefined : { "--p": probability.toFixed(2) }}
-          >
-            {text}
-          </span>
-        ))}
+        {runs.map((run) => {
+          const [from, to] = [run * runLength, Math.min(tokens.length, (run + 1) * runLength)];
+          return <Spans key={run} {...{ tokens, from, to }} marked={at >= from && at < to ? at : undefined} />;
+        })}
       </div>
       <div class="alternatives" aria-live="polite">
         {one === undefined ? (

@@ -3,7 +3,20 @@ import { useComputed, useSignal } from "@preact/signals";
 import type { VNode } from "preact";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { firstProblem } from "../state/settings.js";
-import { begin, contextTokens, current, host, making, panel, path, say, stop } from "../state/talk.js";
+import {
+  begin,
+  contextTokens,
+  current,
+  currentId,
+  currentMode,
+  host,
+  isEmpty,
+  making,
+  panel,
+  path,
+  say,
+  stop,
+} from "../state/talk.js";
 import { countText } from "../words.js";
 import { Icon } from "./icon.js";
 import { Message } from "./message.js";
@@ -20,7 +33,7 @@ const openings = {
 function Empty(): VNode {
   const { model, kind } = host.value;
   const facts = model.value;
-  const { mode } = current.value;
+  const mode = currentMode.value;
   return (
     <section class="empty">
       <h2>{mode === "raw" ? "Begin a text. The model goes on." : "Ask something."}</h2>
@@ -93,7 +106,7 @@ function Meter(): VNode | null {
 function Compose(): VNode {
   const text = useSignal("");
   const area = useRef<HTMLTextAreaElement>(null);
-  const isRaw = current.value.mode === "raw";
+  const isRaw = currentMode.value === "raw";
   const isReady = useComputed(() => host.value.state.value.kind === "ready");
   const send = (): void => {
     if (making.value !== undefined || !isReady.value) return;
@@ -103,7 +116,7 @@ function Compose(): VNode {
     if (say(text.value)) text.value = "";
     area.current?.focus();
   };
-  useEffect(() => area.current?.focus({ preventScroll: true }), [current.value.id]);
+  useEffect(() => area.current?.focus({ preventScroll: true }), [currentId.value]);
   const problem = firstProblem.value;
   return (
     <form
@@ -129,11 +142,7 @@ function Compose(): VNode {
           dir="auto"
           aria-label={isRaw ? "How the text goes on" : "Message"}
           placeholder={
-            isRaw
-              ? path.value.length === 0
-                ? "How does it begin?"
-                : "Add something, or let the model go on"
-              : "Say something"
+            isRaw ? (isEmpty.value ? "How does it begin?" : "Add something, or let the model go on") : "Say something"
           }
           value={text.value}
           onInput={({ currentTarget }) => (text.value = currentTarget.value)}
@@ -163,8 +172,8 @@ function Compose(): VNode {
               <input
                 type="radio"
                 name="mode"
-                checked={current.value.mode === mode}
-                onChange={() => mode !== current.value.mode && begin(mode)}
+                checked={currentMode.value === mode}
+                onChange={() => mode !== currentMode.value && begin(mode)}
               />
               <span>{mode === "chat" ? "Chat" : "Continue a text"}</span>
             </label>

@@ -4,7 +4,7 @@ import type { VNode } from "preact";
 import { useRef } from "preact/hooks";
 import { markdownOf, titleOf } from "../state/conversation.js";
 import { exported, found, isForgetful, query, removeConversation, takeIn } from "../state/history.js";
-import { begin, current, open } from "../state/talk.js";
+import { begin, current, currentId, open } from "../state/talk.js";
 import { Icon } from "./icon.js";
 
 function download(name: string, text: string, type: string): void {
@@ -48,11 +48,11 @@ export function History({ onClose }: { readonly onClose: () => void }): VNode {
       />
       <ul>
         {found.value.map((each) => (
-          <li key={each.id} class={each.id === current.value.id ? "current" : ""}>
+          <li key={each.id} class={each.id === currentId.value ? "current" : ""}>
             <button
               type="button"
               class="open"
-              aria-current={each.id === current.value.id}
+              aria-current={each.id === currentId.value}
               onClick={() => (open(each.id), onClose())}
             >
               <span dir="auto">{titleOf(each)}</span>
