@@ -6,6 +6,7 @@ import {
   change,
   choose,
   type Conversation,
+  merge,
   type Mode,
   newConversation,
   newId,
@@ -34,7 +35,9 @@ export const drawn = signal<{
   readonly id: string;
   readonly tokens: readonly DrawnToken[];
   readonly stats: TextStats | undefined;
-}>({ id: "", tokens: [], stats: undefined });
+  /** What they are the answer to. */
+  readonly asked: Asked | undefined;
+}>({ id: "", tokens: [], stats: undefined, asked: undefined });
 /** How long the latest change of branch took until it was on the screen. */
 export const switched = signal<{ readonly id: string; readonly milliseconds: number } | undefined>(undefined);
 /** All that was written, and would have been moved, since the page was opened. */
@@ -49,12 +52,12 @@ export const isEmpty = computed<boolean>(() => path.value.length === 0);
 
 /** How often a text in the making is drawn at most, and how often its numbers and its cache. */
 const textMilliseconds = 33;
-const cacheMilliseconds = 100;
+const cacheMilliseconds = 150;
 
-/** How full the context is, by what the last answer took. */
+/** How full the context is, by what the last answer took: its last token was drawn and has no row yet. */
 export const contextTokens = computed<number>(() => {
   const stats = path.value.findLast((each) => each.stats !== undefined)?.stats;
-  return stats === undefined ? 0 : stats.promptTokens + stats.newTokens;
+  return stats === undefined ? 0 : stats.promptTokens + Math.max(0, stats.newTokens - 1);
 });
 
 const lastPlace = "insitu-last";
@@ -84,11 +87,13 @@ export function resume(): void {
   if (found !== undefined) current.value = found;
 }
 
-/** Takes over what another tab added to the conversation that is shown. */
+/** Takes over what another tab added to the conversation that is shown. What was taken back here stays so. */
 export function takeOver(): void {
-  const stored = conversations.value.get(current.value.id);
-  if (stored !== undefined && making.value === undefined && stored.said.length > current.value.said.length)
-    current.value = stored;
+  const own = current.peek();
+  const stored = conversations.value.get(own.id);
+  if (stored === undefined || stored === own || making.value !== undefined) return;
+  const both = merge(own, stored);
+  if (both.said.length > own.said.length) current.value = both;
 }
 
 /** Says something. False where a setting stands in the way: it is shown. */
@@ -112,6 +117,29 @@ function blocked(): boolean {
 
 /** Says a message otherwise: a branch of its own. */
 export const sayOtherwise = (message: Said, content: string): boolean => sayAfter(message.parent, content);
+
+/** Writes an answer otherwise than the model did: a branch of its own, which the conversation goes on from. */
+export function rewrite({ parent, model }: Said, content: string): void {
+  const message: Said = { id: newId(), parent, role: "assistant", content, created: Date.now() };
+  current.value = add(current.value, model === undefined ? message : { ...message, model });
+  void keep();
+}
+
+/** Takes a message back, with all that follows on it. */
+export function takeBack({ id }: Said): void {
+  current.value = remove(current.value, id);
+  void keep();
+}
+
+/** Gives a conversation a name; an empty one takes it away. */
+export function rename(id: string, name: string): void {
+  const found = conversations.value.get(id);
+  if (found === undefined) return;
+  const { title: _, ...rest } = id === current.value.id ? current.value : found;
+  const named: Conversation = { ...rest, updated: Date.now(), ...(name.trim() === "" ? {} : { title: name.trim() }) };
+  if (id === current.value.id) current.value = named;
+  void save(named);
+}
 
 /** Makes an answer again: a branch of its own; one that failed with nothing is replaced. */
 export function regenerate(message: Said): void {
@@ -179,6 +207,8 @@ async function make(parent: string | undefined, going?: Said): Promise<void> {
   const stopping = new AbortController();
   const asked = askedFor(parent, going);
   const wanted = sampling.value;
+  const probabilities = panel.value === "cache" && settings.value.probabilities === "all";
+  const whole: Asked = { ...asked, sampling: wanted, probabilities };
   const message: Said = going ?? {
     id: newId(),
     parent,
@@ -202,7 +232,7 @@ async function make(parent: string | undefined, going?: Said): Promise<void> {
     if (going === undefined) current.value = add(current.value, message);
     else current.value = change(current.value, message.id, { error: undefined, finish: undefined });
     making.value = { id: message.id, stop: stopping };
-    drawn.value = { id: message.id, tokens: [], stats: undefined };
+    drawn.value = { id: message.id, tokens: [], stats: undefined, asked: whole };
   });
   void keep();
   let counted = -Infinity;
@@ -224,15 +254,14 @@ async function make(parent: string | undefined, going?: Said): Promise<void> {
         const other = conversations.value.get(conversation);
         if (other !== undefined && making.value === undefined) void save(change(other, message.id, state));
       }
-      if (isDue) drawn.value = { id: message.id, tokens: coming.tokens, stats };
+      if (isDue) drawn.value = { id: message.id, tokens: coming.tokens, stats, asked: whole };
     });
     tell(coming, false);
   };
   const pace = paced(textMilliseconds, () => showNow());
-  const probabilities = panel.value === "cache" && settings.value.showProbabilities !== "off";
   let error: string | undefined;
   try {
-    for await (const event of host.value.ask({ ...asked, sampling: wanted, probabilities }, stopping.signal)) {
+    for await (const event of host.value.ask(whole, stopping.signal)) {
       note(coming, event);
       pace.soon();
     }
