@@ -93,7 +93,7 @@ export function gridOf({ blocks, blockSize }: Picture, width: number): Grid {
     // What is left of the width lies between the blocks.
     const gap = across === 1 ? least : Math.min(2 * least, (inside - across * side) / (across - 1));
     const height = Math.ceil(blocks.length / across) * (side + gap) - gap + 2 * edge;
-    if (height <= 250 || cell === 2) return { across, cell, gap, side, height, inBlock };
+    if (height <= 200 || cell === 2) return { across, cell, gap, side, height, inBlock };
   }
 }
 

@@ -254,7 +254,9 @@ async function make(parent: string | undefined, going?: Said): Promise<void> {
         const other = conversations.value.get(conversation);
         if (other !== undefined && making.value === undefined) void save(change(other, message.id, state));
       }
-      if (isDue) drawn.value = { id: message.id, tokens: coming.tokens, stats, asked: whole };
+      // What is left for later is drawn also where no more tokens come.
+      if (!isDue) pace.soon();
+      else drawn.value = { id: message.id, tokens: coming.tokens, stats, asked: whole };
     });
     tell(coming, false);
   };

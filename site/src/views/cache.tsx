@@ -93,9 +93,8 @@ export function CachePanel(): VNode {
   return (
     <div class="cache">
       <p class="note">
-        For every token of a text the model keeps a row of notes, which it looks through to choose the next token: its
-        KV cache. Each square below is the row of one token. Here a new row is written where it belongs. A runtime that
-        copies its caches moves all rows, for every token.
+        For every token of a text the model keeps a row of notes: its KV cache. Each square is one token’s row. A new
+        row is written where it belongs; a runtime that copies its caches moves all rows, for every token.
       </p>
       <Bytes />
       <Pool marked={marked} />
