@@ -103,6 +103,8 @@ export const keeping = {
   mostInARow: 2,
   /** Bytes of an upload that is compared with the one before, to be spared where it is the same. Comparing costs the host less than a write up to here. Not measured. */
   mostComparedBytes: 256,
+  /** Steps that others are recorded like: a decoder has some ten kinds in each program. More hold more text of shaders. Not measured. */
+  mostLikeSteps: 2048,
   /** Bytes of memory that is mapped in vain, and runs of a series up to which it is: series come in many lengths. Not measured. */
   spareBytes: 65_536,
   spareRuns: 16,
