@@ -31,7 +31,8 @@ export async function wholeModel(
   const { rotaryReach, withinReach } = await import("../rewrite/rotary-reach.js");
   const { flatPositions } = await import("../rewrite/flat-positions.js");
   const { joinEmbedding, readsEmbeddings } = await import("../rewrite/join-embedding.js");
-  let whole = flatPositions(model);
+  const { plainStates } = await import("../rewrite/plain-states.js");
+  let whole = plainStates(flatPositions(model));
   if (readsEmbeddings(whole)) {
     const beside = embedding ?? (await findEmbedding());
     if (beside === undefined)
