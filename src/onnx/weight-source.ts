@@ -4,7 +4,7 @@
  */
 import { InsituError } from "../base/error.js";
 import type { ReadableFile } from "../base/platform.js";
-import { DeferredElements } from "../tensor/deferred.js";
+import { DeferredElements, type LaterElements } from "../tensor/deferred.js";
 import { type ElementType, elementTypes } from "../tensor/element-type.js";
 import { elementCount } from "../tensor/view.js";
 import { mapTensors } from "./map-tensors.js";
@@ -120,10 +120,10 @@ export class DeferredWeights {
 }
 
 /**
- * A tensor whose elements stay where they are. Its data are there for whoever looks: those that are not held are then told missing. Copies
+ * A tensor whose elements come later. Its data are there for whoever looks: those that are not held are then told missing. Copies
  * made by spreading have them under `deferred` alone.
  */
-export const deferredTensor = (tensor: Omit<ModelTensor, "data">, deferred: DeferredElements): ModelTensor =>
+export const deferredTensor = (tensor: Omit<ModelTensor, "data">, deferred: LaterElements): ModelTensor =>
   Object.defineProperty({ ...tensor, deferred }, "data", { get: () => deferred.elements, enumerable: false });
 
 /** The model with the weights that no file has deferred all the same, so that nothing is made of them on the host. */
