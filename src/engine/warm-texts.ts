@@ -2,7 +2,7 @@
  * Warming up: the steps that servers usually run are run once before anybody asks, so that the first texts wait for no shader. They are texts like
  * others, on sequences of their own of which nothing is left: their blocks are free, and no prefix is known by them.
  */
-import { usualCount } from "../cache/usual-count.js";
+import { usualCount, usualSequences } from "../cache/usual-count.js";
 import type { Context } from "./context.js";
 import { MadeText } from "./made-text.js";
 import type { PagedRows } from "./paged-rows.js";
@@ -31,15 +31,16 @@ const shortPrompt = 5;
  */
 export function usualSteps({ texts, tokens, context }: StepBounds): readonly (readonly number[])[] {
   const longest = Math.max(1, Math.min(tokens, context - 1));
-  // A run that has to be filled up has a sequence more.
-  const prompts = usualCounts(longest - 1).map((count) => (usualCount(count - 1) === count ? count - 1 : count));
+  const prompts = usualCounts(longest - 1);
   const counts = usualCounts(Math.min(texts, tokens, mostTexts)).slice(1);
   return [
     ...prompts.map((length) => [length]),
     [longest],
     ...counts.map((count) => {
-      const length = Math.min(shortPrompt, Math.floor(tokens / count), longest);
-      return new Array<number>(count).fill(length);
+      const most = Math.min(Math.floor(tokens / count), longest);
+      // Of each number of sequences one run that reads as many tokens as a run does.
+      const isLargest = usualSequences(count + 1) > usualSequences(count);
+      return new Array<number>(count).fill(isLargest ? most : Math.min(shortPrompt, most));
     }),
   ];
 }
