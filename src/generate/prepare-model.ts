@@ -3,7 +3,7 @@ import { checkCount, checkName, optionsWithoutNull } from "../base/arguments.js"
 import type { ModelVariant } from "../base/known-names.js";
 import type { FolderPlatform } from "../base/platform.js";
 import { withPickedRows, withDrawnTokens } from "../decoder/model-changes.js";
-import { wholeModel } from "../decoder/whole-model.js";
+import { loadChanges, wholeModel } from "../decoder/whole-model.js";
 import type { MakeGrammars } from "../engine/constraint.js";
 import { type DecoderEngine, linearEngine, pagedEngine } from "../engine/decoder-engine.js";
 import { type CacheOptions, pagedSessionOptions, readCacheOptions } from "../engine/paged-decoder.js";
@@ -94,7 +94,6 @@ export async function prepareModel(
   checkName("option chatTemplate", chatTemplate);
   checkName("option toolFormat", toolFormat);
   const folder = await readModelFolder(source, platform, variant);
-  if (platform.kindOf !== undefined) await refuseMissingOperators(folder.model, platform);
   const texts = once(() => textsOf(folder, chatTemplate, toolFormat));
   let length = context ?? Math.min(madeFor(folder.config) ?? mostContext, mostContext);
   const apart = sessionOptions.batchInvariant === true;
@@ -103,12 +102,14 @@ export async function prepareModel(
       ? { change: withDrawnTokens(withPickedRows(sessionOptions.change)) }
       : pagedSessionOptions(paged, apart);
   let longFrom: number | undefined;
-  const session = await openSession(folder.model, {
+  // What fails here fails where it is used.
+  loadChanges().catch(() => undefined);
+  const opening = openSession(folder.model, {
     rewrite: "auto",
     ...sessionOptions,
     ...own,
     change: async (loaded, on) => {
-      // Weights are on their way meanwhile.
+      refuseMissingOperators(loaded, folder.model);
       await texts();
       const whole = await wholeModel(loaded, folder, platform);
       ({ longFrom } = whole);
@@ -116,6 +117,9 @@ export async function prepareModel(
       return own.change(whole.model, on);
     },
   });
+  // Threads and devices take a while to start: texts are made ready meanwhile, and what is wrong with them is told where the session asks.
+  texts().catch(() => undefined);
+  const session = await opening;
   const onFull = { makeRoom: () => false };
   try {
     if (paged !== undefined) length = shortLength(length, context, longFrom);

@@ -5,6 +5,7 @@
  */
 import type { LastingFile, ReadableFile } from "../base/platform.js";
 import { ArrivingElements } from "../tensor/arriving.js";
+import type { LaterElements } from "../tensor/deferred.js";
 import { byteLengthOf, type ByteStorage } from "../tensor/element-type.js";
 import { RowElements } from "../tensor/rows.js";
 import { elementCount } from "../tensor/view.js";
@@ -13,8 +14,8 @@ import type { Model, ModelTensor } from "./model.js";
 /** Bytes of one read. */
 const chunk = 2 ** 24;
 
-/** Bytes that are asked for and not there at once: work in between takes so long that less would be there before it is over. */
-const mostUnderway = 2 ** 29;
+/** Bytes that are asked for and not there at once: enough to go on with where the host is busy, and no longer a queue than others may wait behind. */
+const mostUnderway = 2 ** 27;
 
 /** A weight in a file and where it goes. */
 export interface WantedWeight {
@@ -23,9 +24,16 @@ export interface WantedWeight {
   readonly place: ByteStorage;
   /** False where others fill the place. */
   readonly fill: boolean;
+  /** True where nobody else has the place. */
+  readonly isAlone: boolean;
+  /** True for one that may come while the model is looked at. */
+  readonly mayWait: boolean;
   /** Throws what is to be said of a weight that cannot be read. */
   readonly fail: (error: unknown) => never;
 }
+
+/** Hears of bytes that were read, or that need not be. */
+type Progress = (bytes: number) => void;
 
 /** Bytes from which on a table stays in its file, where only rows of it are read. */
 const leastTable = 2 ** 24;
@@ -45,16 +53,54 @@ export class ArrivingWeights {
     this.#tablesOf = tablesOf;
   }
 
-  /** Those of some weights that stay in their file as tables of rows. Others may fill the place of none. */
-  leave(model: Model, file: ReadableFile, wanted: readonly WantedWeight[]): ReadonlyMap<ModelTensor, RowElements> {
+  /**
+   * Reads those of some weights of a file that cannot wait, and begins to read the others; tables of rows stay where they are. The file is closed once
+   * all have come. Gives the elements of those that come later.
+   */
+  async bring(
+    model: Model,
+    file: ReadableFile,
+    wanted: readonly WantedWeight[],
+    progress: Progress,
+  ): Promise<ReadonlyMap<ModelTensor, LaterElements>> {
+    const later = new Map<ModelTensor, LaterElements>();
+    try {
+      await this.#read(
+        file,
+        wanted.filter(({ mayWait }) => !mayWait),
+        progress,
+      );
+      const large = wanted.filter(({ mayWait }) => mayWait);
+      for (const [tensor, table] of this.#leave(model, file, large)) {
+        later.set(tensor, table);
+        progress(table.place.byteLength);
+      }
+      const coming = large.filter(({ tensor }) => !later.has(tensor));
+      for (const { tensor, place } of coming) {
+        const elements = new ArrivingElements(tensor.type, `"${tensor.name}"`, place, () => this.arrived());
+        this.#elements.push(elements);
+        later.set(tensor, elements);
+      }
+      this.#reading = this.#readAndClose(file, coming, progress, this.#reading);
+      // Whoever waits for them is told; until then nobody has to.
+      this.#reading.catch(() => undefined);
+      return later;
+    } catch (error) {
+      await file.close();
+      throw error;
+    }
+  }
+
+  /** Those of some weights that stay in their file as tables of rows. */
+  #leave(model: Model, file: ReadableFile, wanted: readonly WantedWeight[]): ReadonlyMap<ModelTensor, RowElements> {
     const elements = new Map<ModelTensor, RowElements>();
     const names = this.#tablesOf(model);
     const tables = wanted.filter(
-      ({ tensor: { name, type, dims }, place, fill }) =>
-        fill && names.has(name) && place.byteLength >= leastTable && isOfBytes(type, elementCount(dims) / dims[0]),
+      ({ tensor: { name, type, dims }, place, isAlone }) =>
+        isAlone && names.has(name) && place.byteLength >= leastTable && isOfBytes(type, elementCount(dims) / dims[0]),
     );
-    if (tables.length === 0 || file.lasting === undefined) return elements;
-    const source = file.lasting();
+    const source = tables.length === 0 ? undefined : file.lasting?.();
+    if (source === undefined) return elements;
     this.#lasting.push(source);
     for (const { tensor, offset, place, fail } of tables) {
       const read = (start: number, target: Uint8Array): void => {
@@ -70,45 +116,22 @@ export class ArrivingWeights {
     return elements;
   }
 
-  /** Begins to read weights of a file, which is closed once they are there. `progress` is told of bytes. */
-  begin(
+  async #readAndClose(
     file: ReadableFile,
     wanted: readonly WantedWeight[],
-    progress: (bytes: number) => void,
-  ): ReadonlyMap<ModelTensor, ArrivingElements> {
-    const elements = new Map<ModelTensor, ArrivingElements>(
-      wanted.map(({ tensor, place }) => [
-        tensor,
-        new ArrivingElements(tensor.type, `weight "${tensor.name}"`, place, () => this.arrived()),
-      ]),
-    );
-    this.#elements.push(...elements.values());
-    const before = this.#reading;
-    this.#reading = this.#read(file, wanted, progress, before);
-    // Whoever waits for them is told; until then nobody has to.
-    this.#reading.catch(() => undefined);
-    return elements;
-  }
-
-  async #read(
-    file: ReadableFile,
-    wanted: readonly WantedWeight[],
-    progress: (bytes: number) => void,
+    progress: Progress,
     before: Promise<void> | undefined,
   ): Promise<void> {
     try {
       await before;
-      await this.#readAll(file, wanted, progress);
+      await this.#read(file, wanted, progress);
     } finally {
       await file.close();
     }
   }
 
-  async #readAll(
-    file: ReadableFile,
-    wanted: readonly WantedWeight[],
-    progress: (bytes: number) => void,
-  ): Promise<void> {
+  /** Reads weights, many at once. */
+  async #read(file: ReadableFile, wanted: readonly WantedWeight[], progress: Progress): Promise<void> {
     const underway = new Set<Promise<void>>();
     let [bytes, failure] = [0, undefined as { readonly error: unknown } | undefined];
     const start = (target: Uint8Array, offset: number, fail: (error: unknown) => never): void => {

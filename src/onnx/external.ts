@@ -117,23 +117,24 @@ export async function loadExternalData(
       deferring!.onRead = progress;
     }
     for (const [at, file] of files.entries()) {
+      if (file.tensors.length === 0) continue;
       if (later instanceof ArrivingWeights && file.bytes === undefined && at < mostOpen) {
-        const [large, small] = [true, false].map((is) => file.tensors.filter((each) => deferrable!.has(each) === is));
-        const source = large.length === 0 ? undefined : (file.file ?? (await file.open()));
-        if (source?.isNear === true) {
-          file.tensors = small;
+        file.file ??= await file.open();
+        if (file.file.isNear === true) {
+          const wanted = file.tensors.map((tensor): WantedWeight => {
+            const { storage, fill } = loaded.get(tensor)!;
+            const { offset } = tensor.external;
+            const [mayWait, isAlone] = [deferrable!.has(tensor), sharers.get(storage) === 1];
+            return { tensor, offset, place: storage, fill, mayWait, isAlone, fail: unreadable(tensor) };
+          });
+          const source = file.file;
           delete file.file;
-          const wanted = large.map((tensor) => wantedWeight(tensor, loaded.get(tensor)!));
-          const alone = wanted.filter(({ place }) => sharers.get(place) === 1);
-          for (const [tensor, elements] of later.leave(model, source, alone)) {
+          for (const [tensor, elements] of await later.bring(model, source, wanted, progress))
             deferred.set(tensor, elements);
-            progress(elements.place.byteLength);
-          }
-          const coming = wanted.filter(({ tensor }) => !deferred.has(tensor));
-          for (const [tensor, elements] of later.begin(source, coming, progress)) deferred.set(tensor, elements);
-        } else if (source !== undefined) file.file = source;
+          continue;
+        }
       }
-      if (file.tensors.length > 0) await readFrom(file, loaded, progress);
+      await readFrom(file, loaded, progress);
     }
     return mapTensors(model, (tensor) => {
       const elements = deferred.get(tensor);
@@ -148,14 +149,6 @@ export async function loadExternalData(
     for (const { file } of files) await file?.close();
   }
 }
-
-const wantedWeight = (tensor: ExternalTensor, { storage, fill }: Place): WantedWeight => ({
-  tensor,
-  offset: tensor.external.offset,
-  place: storage,
-  fill,
-  fail: unreadable(tensor),
-});
 
 /** What is said of a tensor that cannot be read. */
 const unreadable =

@@ -40,6 +40,9 @@ export async function prepareOn(
   const limit = new MemoryLimit(options.memoryLimit ?? platform.memoryBytes);
   const deferring = opened.bringWeights && new DeferredWeights((bytes) => limit.addWeights(bytes));
   const arriving = new ArrivingWeights(rowWeights);
+  // Code is read before weights are, or it would wait behind them.
+  const rewriting = rewrite === "never" ? undefined : import("../rewrite/rewrite.js");
+  rewriting?.catch(() => undefined);
   try {
     const loaded = await loadModel(source, platform, options, limit.guard(opened), deferring ?? arriving);
     const changed = await holding(() => changedBy(options.change, loaded, isDevice));
