@@ -26,22 +26,23 @@ const mostTexts = 64;
 const shortPrompt = 5;
 
 /**
- * The usual steps, each as the lengths of the prompts that are read at once, in the order in which they are needed: one text, its prompts from the
- * shortest, which takes least, to the longest that one run reads, then numbers of texts.
+ * The usual steps, each as the lengths of the prompts that are read at once, in the order in which most texts need them: one text, as many tokens as one
+ * run reads, of one prompt and of several, then numbers of texts, and shorter prompts.
  */
 export function usualSteps({ texts, tokens, context }: StepBounds): readonly (readonly number[])[] {
   const longest = Math.max(1, Math.min(tokens, context - 1));
   const prompts = usualCounts(longest - 1);
-  const counts = usualCounts(Math.min(texts, tokens, mostTexts)).slice(1);
+  const several = usualCounts(Math.min(texts, tokens, mostTexts)).slice(1);
+  // Of each number of sequences one run that reads as many tokens as a run does.
+  const largest = several.filter((count) => usualSequences(count + 1) > usualSequences(count));
+  const stepOf = (count: number, most: number): readonly number[] =>
+    new Array<number>(count).fill(Math.min(most, Math.floor(tokens / count), longest));
   return [
-    ...prompts.map((length) => [length]),
-    [longest],
-    ...counts.map((count) => {
-      const most = Math.min(Math.floor(tokens / count), longest);
-      // Of each number of sequences one run that reads as many tokens as a run does.
-      const isLargest = usualSequences(count + 1) > usualSequences(count);
-      return new Array<number>(count).fill(isLargest ? most : Math.min(shortPrompt, most));
-    }),
+    [1],
+    ...(longest > 1 ? [[longest]] : []),
+    ...largest.map((count) => stepOf(count, longest)),
+    ...several.filter((count) => !largest.includes(count)).map((count) => stepOf(count, shortPrompt)),
+    ...prompts.slice(1).map((length) => [length]),
   ];
 }
 
