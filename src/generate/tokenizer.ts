@@ -9,6 +9,7 @@ import type { ChatTemplate } from "#insitu/text/template/chat-template.js";
 import type { TokenDecoder } from "../engine/text-stream.js";
 import { type AddedToken, type Allows, allowsAll, allowsWritten } from "#insitu/text/tokens/added-tokens.js";
 import { checkTokenizer } from "#insitu/text/tokens/check-tokenizer.js";
+import { fillVocabulary, heldBack } from "#insitu/text/tokens/fill-vocabulary.js";
 import { MarkedText, markOf } from "#insitu/text/tokens/marked-text.js";
 import { TokenPipeline, type TokenizerParts } from "#insitu/text/tokens/token-pipeline.js";
 
@@ -84,10 +85,12 @@ export class TextTokenizer implements TokenDecoder {
       const empty = { normalizer: null, pre_tokenizer: null, post_processor: null, decoder: null };
       // What stands for unknown words is in the one file or the other.
       const { model } = tokenizer as { readonly model: { readonly unk_token?: unknown } };
+      const held = heldBack(model);
       const parts: TokenizerParts = new Tokenizer(
-        { ...empty, ...tokenizer, added_tokens: [] },
+        { ...empty, ...tokenizer, ...(held && { model: held.model }), added_tokens: [] },
         { unk_token: model.unk_token, ...config, ...namedTokensOf(config), additional_special_tokens: [] },
       );
+      if (held !== undefined) fillVocabulary(parts.model, held.vocabulary);
       const rules = {
         removeSpace: config["remove_space"] === true,
         lowercase: config["do_lowercase_and_remove_accent"] === true,

@@ -5,6 +5,7 @@ import { InsituError } from "../base/error.js";
 import type { Platform } from "../base/platform.js";
 import type { BackendChoice, BackendSession, Executable, Transfer } from "../backends/backend.js";
 import type { Graph, Value } from "../graph/graph.js";
+import type { ArrivingWeights } from "../onnx/arriving-weights.js";
 import type { Model } from "../onnx/model.js";
 import type { RemovedNode } from "../explain/caches.js";
 import { type ExplainJson, explainJson } from "../explain/json.js";
@@ -65,6 +66,8 @@ export interface Parts {
   readonly edits: CacheEdits;
   readonly weightBytes: number;
   readonly limit: MemoryLimit;
+  /** Weights that were read while the model was made ready, and those that stayed in their files. */
+  readonly arriving: ArrivingWeights;
   readonly mayMove: boolean;
   /** Outputs that stay on the device; undefined where none does. */
   readonly staysOnDevice: StaysOnDevice | undefined;
@@ -299,6 +302,7 @@ export class Session {
       explainPlan(stateful.plan, facts),
       ...section("backends that were passed over", passedOver),
       ...section("memories", opened.describe()),
+      ...section("weights that stay in their files", parts.arriving.describe()),
       ...section(
         "brought to the backend and back by each run",
         (transfers.find(({ length }) => length > 0) ?? []).map(transferText),
@@ -383,6 +387,7 @@ async function releaseAll(parts: Parts, unfinished: Unfinished): Promise<void> {
   await unfinished.over();
   await parts.handedOut.bringOut();
   parts.released = true;
+  await parts.arriving.stop();
   await parts.opened.release();
 }
 
