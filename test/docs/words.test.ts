@@ -91,11 +91,13 @@ describe("reading ease", () => {
   });
 });
 
-/** Words of docs/ besides generated pages: 25,000 are aimed at, and there may not be more than these. */
-const mostWords = 32_500;
+/** Words of docs/ besides the generated pages and tables. */
+const mostWords = 25_000;
 
 test("the guides stay short", () => {
   const counted = [...guides, ...pagesIn("docs/studies")].map((page) => [page, wordsOf(textOf(page))] as const);
+  // Of the catalogue's page the tables are generated, and the sentences are not.
+  counted.push(["docs/models.md", wordsOf(textOf("docs/models.md").replace(/^\|.*$/gm, ""))]);
   const total = counted.reduce((sum, [, words]) => sum + words, 0);
   const longest = counted.toSorted((a, b) => b[1] - a[1]).slice(0, 6);
   expect(total, `words in docs; the longest pages: ${longest.join("; ")}`).toBeLessThanOrEqual(mostWords);

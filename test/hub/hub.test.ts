@@ -334,7 +334,12 @@ describe("on the command line", () => {
 
   test.each([
     ["an unknown name", ["--model", "tales/none"], undefined, /"tales\/none" is neither a folder nor a model/],
-    ["no network", model, "http://127.0.0.1:59999", /the hub cannot be asked for it: .*ECONNREFUSED/],
+    [
+      "no network",
+      model,
+      "http://127.0.0.1:59999",
+      /the hub cannot be asked for it: .*ECONNREFUSED.*; check the network/,
+    ],
     [
       "an option that means nothing, before anything is fetched",
       [...model, "--top-p", "2"],
