@@ -71,6 +71,8 @@ function renderMarkdown(path) {
         return `<h${depth} id="${id}"><a class="anchor" href="#${id}">${words.replace(/<a [^>]*>|<\/a>/g, "")}</a></h${depth}>\n`;
       },
       code: ({ text, lang }) => codeBlock(text, (lang ?? "").split(" ")[0]),
+      // Names stay in one piece.
+      codespan: ({ text }) => `<code${text.length <= 18 ? ' class="short"' : ""}>${escaped(text)}</code>`,
       link({ href, tokens }) {
         return `<a href="${escaped(address(href))}">${this.parser.parseInline(tokens)}</a>`;
       },

@@ -30,7 +30,7 @@ const byName = (catalogue, tested) => [
     const { architecture } = model;
     const isTested = tested.has(architecture) || tested.has(otherNames[architecture]);
     const told = isTested ? `${architecture}: tested` : `${architecture}: no file of it is among the tests'`;
-    return `| \`${model.name}\` | ${model.repository} ${sources} | ${model.variants.map(variantText).join(", ")} | ${model.licence} | ${model.context} | ${can} | ${told} |`;
+    return `| \`${model.name}\` | ${model.repository} ${sources} | ${model.variants.map(variantText).join(",<br>")} | ${model.licence} | ${model.context} | ${can} | ${told} |`;
   }),
 ];
 
