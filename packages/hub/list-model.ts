@@ -126,6 +126,6 @@ const wayOut = "; check the network, or name a mirror (HF_ENDPOINT)";
 function refusalText(which: string, status: number): string {
   if (status === 404) return `${which} is neither a folder nor a model that the hub knows (404)`;
   if (status === 401 || status === 403)
-    return `${which} is no folder, and the hub shows no such model without leave (${status}): check the name, or set HF_TOKEN to a token that may read it`;
+    return `${which} is no folder, and the hub shows no such model without permission (${status}): check the name, or set HF_TOKEN to a token that can read it`;
   return `${notAsked(which)}it answered ${status}${wayOut}`;
 }

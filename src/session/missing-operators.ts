@@ -39,7 +39,7 @@ export async function refuseMissingOperators(path: string, files: Files): Promis
     const many = missing.length === 1 ? "an operator that is" : `${missing.length} operators that are`;
     throw new InsituError(
       "unsupported-operator",
-      `${path} calls ${many} not supported: ${missing.join(", ")}; docs/operators.md lists those there are, insitu check tells more of a model`,
+      `${path} calls ${many} not supported: ${missing.join(", ")}; docs/operators.md lists those that are, insitu check shows more`,
     );
   } finally {
     await file.close();

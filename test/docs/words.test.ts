@@ -78,6 +78,26 @@ test("habits that were dropped stay away", () => {
   expect(found).toEqual([]);
 });
 
+/** Files of what programs print, without their comments. */
+const printedBy = ["src", "packages", "site/src", "tools/cli", "tools/pictures"].flatMap((folder) =>
+  readdirSync(join(root, folder), { recursive: true, encoding: "utf8" }).flatMap((name) =>
+    /\.tsx?$/.test(name) && !/(^|\/)node_modules\//.test(name) ? [join(folder, name)] : [],
+  ),
+);
+const withoutComments = (code: string): string =>
+  code.replace(/\/\*[^]*?\*\//g, (comment) => comment.replace(/[^\n]/g, "")).replace(/(^|\s)\/\/.*$/gm, "");
+
+test("nor do they in messages, in the command line's help and on the page", () => {
+  expect(printedBy.length).toBeGreaterThan(500);
+  const said = new RegExp(String.raw`["'\`>][^"'\`]*\b(?:${habits.join("|")})\b`, "i");
+  const found = printedBy.flatMap((path) =>
+    withoutComments(textOf(path))
+      .split("\n")
+      .flatMap((line, at) => (said.test(line) ? [`${path}:${at + 1}: ${line.trim()}`] : [])),
+  );
+  expect(found).toEqual([]);
+});
+
 describe("reading ease", () => {
   test.each(["README.md", ...guides])("%s is easy enough to read: Flesch, 50 or more", (page) => {
     expect(readingEase(textOf(page))).toBeGreaterThanOrEqual(50);

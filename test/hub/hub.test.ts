@@ -249,7 +249,9 @@ test("a server in trouble is asked again, a refusal is not", async () => {
 test.each(["list", "files"] as const)("a gated model (%s) says what it wants, and opens with a token", async (what) => {
   gated = what;
   expect(await refusal(fetchHubModel("tales/small", { hubUrl, cache }))).toMatch(
-    what === "list" ? /shows no such model without leave \(401\): .*HF_TOKEN/ : /answered 403 Forbidden: .*HF_TOKEN/,
+    what === "list"
+      ? /shows no such model without permission \(401\): .*HF_TOKEN/
+      : /answered 403 Forbidden: .*HF_TOKEN/,
   );
   await fetchHubModel("tales/small", { hubUrl, cache, accessToken: "hf_let_me_in" });
 });
