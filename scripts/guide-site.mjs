@@ -88,7 +88,8 @@ function renderMarkdown(path) {
 
 /** A page's sections, each with the words under its heading. */
 function sectionsOf(path, headings) {
-  const text = readText(path).replace(/^```.*$/gm, "");
+  // Comments of shell programs are no headings.
+  const text = readText(path).replace(/^```.*\n([^]*?)^```$/gm, (_, code) => code.replace(/^#/gm, " #"));
   const parts = text.split(/^#+ .*$/m).slice(1);
   return headings.map(({ id, text: heading }, at) => ({
     id,
