@@ -60,7 +60,7 @@ export class Dialogue {
   noTools(ways: { readonly template: string; readonly family: string }): string | undefined {
     if (this.hasTools) return undefined;
     return this.#template === undefined
-      ? `the model has no chat template, which would tell it of tools: put a chat_template.jinja beside tokenizer.json, or ${ways.template}`
+      ? `the model has no chat template, so it cannot be given tools: put a chat_template.jinja beside tokenizer.json, or ${ways.template}`
       : `the model's chat template is of no family whose calls are known; ${ways.family}`;
   }
 

@@ -41,7 +41,7 @@ export function linearEngine(session: Session, { capacity, chunk, sinks, longFro
   const reading = { chunk: chunk ?? session.busyRows ?? budget.hostChunk, recurs: isDevice };
   const shape = { sinks, longFrom, overwrites: decoder.overwrites, isWhole: decoder.ragged };
   // Without lengths of their own and without padding in front, texts are read one by one.
-  const isApart = !decoder.ragged && !decoder.padsFront;
+  const isApart = decoder.fixesBatch || (!decoder.ragged && !decoder.padsFront);
   const open = (): Context => LinearLayout.open(decoder, { capacity, ...shape })[0];
   return {
     engine: new TokenEngine(new LinearLayout(decoder, reading, isDevice)),

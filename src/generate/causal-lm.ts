@@ -90,7 +90,7 @@ export class LanguageModel {
     if (known !== undefined) return known;
     throw new InsituError(
       "invalid-model",
-      "neither the model's logits nor config.json tell how large the vocabulary is",
+      "neither the model's logits nor config.json give the size of the vocabulary",
     );
   }
 

@@ -43,6 +43,8 @@ interface ManyRowsTuning {
   readonly enoughSlices: number;
   /** The same for tiles of subgroup matrices. H200, 2026-11-15. */
   readonly enoughMatrixTiles: number;
+  /** Workgroups from which on attention in matrices takes 128 rows each, else 64: twice the rows share what is brought in. H200, 2026-11-18: 2,048 queries over 32,768 keys 5.6 to 4.5 ms, 512 over 4,096 0.18 to 0.29. */
+  readonly manyAttentions: number;
   /** Rows of a prompt that one run reads: more keep a device busier, take memory and let others wait. Where subgroups multiply no matrices, and where they do. H200, 2026-11-18: a prompt of 4,096 tokens in runs of 512, 1024, 2048, 4096 takes 88, 76, 67, 60 ms. */
   readonly busyRows: number;
   readonly busyMatrixRows: number;
@@ -86,6 +88,7 @@ export const usualTuning: Tuning = {
     enoughTiles: 96,
     enoughSlices: 96,
     enoughMatrixTiles: 96,
+    manyAttentions: 192,
     busyRows: 512,
     busyMatrixRows: 2048,
     manyStreams: 160,

@@ -25,7 +25,7 @@ function Empty(): VNode {
       <p>
         {kind === "browser"
           ? "A language model that runs in this page. Nothing you write leaves it."
-          : "A language model on this server, and nobody else’s."}{" "}
+          : "A language model on this server: nothing is sent anywhere else."}{" "}
         Its cache is written in place: open{" "}
         <button type="button" class="link" onClick={() => (panel.value = "cache")}>
           the cache

@@ -112,7 +112,7 @@ export function SettingsPanel(): VNode {
       <TextSetting
         name="system"
         label="System prompt"
-        about="What the model is told before the conversation."
+        about="The system message: how the model should answer."
         rows={3}
       />
       <div class="grid">
