@@ -32,7 +32,8 @@ export async function wholeModel(
   const { flatPositions } = await import("../rewrite/flat-positions.js");
   const { joinEmbedding, readsEmbeddings } = await import("../rewrite/join-embedding.js");
   const { plainStates } = await import("../rewrite/plain-states.js");
-  let whole = plainStates(flatPositions(model));
+  const { withoutPages } = await import("../rewrite/unpaged.js");
+  let whole = withoutPages(plainStates(flatPositions(model)));
   if (readsEmbeddings(whole)) {
     const beside = embedding ?? (await findEmbedding());
     if (beside === undefined)

@@ -30,11 +30,14 @@ export function missingOperators(model: Model): string[] {
     );
 }
 
-/** Throws for a file whose graph calls operators that nobody has. Reads the graph and none of the large weights. */
+/** Throws for a text decoder's file whose graph calls operators that nobody has. Reads the graph and none of the large weights. */
 export async function refuseMissingOperators(path: string, files: Files): Promise<void> {
   const file = await files.open(path);
   try {
-    const missing = missingOperators(await readGraphOnly(file, path));
+    const model = await readGraphOnly(file, path);
+    if (missingOperators(model).length === 0) return;
+    const { withoutPages } = await import("../rewrite/unpaged.js");
+    const missing = missingOperators(withoutPages(model));
     if (missing.length === 0) return;
     const many = missing.length === 1 ? "an operator that is" : `${missing.length} operators that are`;
     throw new InsituError(
