@@ -15,6 +15,7 @@ import type { Program, Step } from "../plan/program.js";
 import { cloneView } from "../tensor/copy.js";
 import { type Placed, samePlace } from "../tensor/placed.js";
 import { byteLengthOf } from "../tensor/element-type.js";
+import type { RestingView } from "../tensor/rows.js";
 import { elementCount, hostView, View } from "../tensor/view.js";
 import type { CacheRequest, Executable, MemoryUse, Move, Transfer } from "./backend.js";
 import { type Environment, runBody, runDynamically } from "./body.js";
@@ -23,6 +24,7 @@ import type { Engine, Repeat } from "./engine.js";
 import { Journal, lostState } from "./journal.js";
 import { moveAll } from "./moves.js";
 import { separateOverlaps } from "./overlaps.js";
+import { bringsRows, rowTables } from "./row-tables.js";
 import { ValueMemory } from "./value-memory.js";
 
 /** Outputs that are wanted, with buffers of the caller's where it has some. */
@@ -41,6 +43,8 @@ export class ProgramExecutor implements Executable {
   readonly #engine: Engine;
   readonly #programs: ProgramCache;
   readonly #values: ValueMemory;
+  /** Weights of which steps ask for rows. */
+  readonly #tables: ReadonlyMap<Value, RestingView>;
   /** Programs as they last ran, by where their inputs lay. */
   readonly #bound = new WeakMap<Program, Recent<BoundProgram>>();
   /** True if a value of the run so far may lie elsewhere in the next one. */
@@ -59,6 +63,7 @@ export class ProgramExecutor implements Executable {
   constructor(plan: Plan, engine: Engine) {
     this.plan = plan;
     this.#engine = engine;
+    this.#tables = rowTables(plan);
     this.#values = new ValueMemory(engine);
     const layout = { resultsInArena: engine.resultsInArena };
     this.#programs = new ProgramCache(plan, layout, (_, left) => engine.forget(left));
@@ -190,7 +195,7 @@ export class ProgramExecutor implements Executable {
   /** Places every value, runs every step, and keeps what was found where it will hold for the next run. */
   #runAnew(program: Program, inputs: readonly View[], results: Results): Progress {
     this.#unsettled = !this.#engine.resultsInArena;
-    const environment: Environment = new Map(program.constants);
+    const environment: Environment = new Map<Value, View>([...program.constants, ...this.#tables]);
     program.plan.graph.inputs.forEach((value, at) => environment.set(value, inputs[at]));
     for (const check of checksOf(program, program.checks, environment)) check();
     const changing = program.checks.filter(({ constant }) => !constant);
@@ -260,8 +265,9 @@ export class ProgramExecutor implements Executable {
 
   /** Runs a step of the program before, which this one shares, again. */
   #runBound(program: Program, bound: BoundStep, environment: Environment, results: Results): BoundStep {
-    const { step, keep, repeat, outputs } = bound;
+    const { step, checks, keep, repeat, outputs } = bound;
     if (step.checks.length > 0) return this.#runStep(program, step, environment, results);
+    checks?.();
     if (keep !== undefined) keep();
     else if (step.overwrites) this.#overwrote = true;
     if (!repeat!()) return this.#runStep(program, step, environment, results);
@@ -279,7 +285,8 @@ export class ProgramExecutor implements Executable {
     let outputs: readonly (View | undefined)[];
     let keep: (() => void) | undefined;
     let repeat: Repeat | undefined;
-    const checks = joined(checksOf(program, step.checks, environment));
+    const brings = bringsRows(node, views, this.#tables);
+    const checks = joined([...checksOf(program, step.checks, environment), ...(brings === undefined ? [] : [brings])]);
     checks?.();
     if (step.dynamic) {
       this.#unsettled = true;

@@ -9,9 +9,20 @@ export interface ReadableFile {
   readonly version?: string | undefined;
   /** True for one that is to be read once, from its start to its end: going back costs all of it again, or it is in memory as a whole. */
   readonly inOrder?: boolean | undefined;
+  /** True for one that lies on this machine: reading costs little wherever it begins, and many reads may be under way at once. */
+  readonly isNear?: boolean | undefined;
   /** Fills `target` from `offset`; throws when the file is shorter. */
   read(offset: number, target: Uint8Array): Promise<void>;
+  /** Opens the same file to be kept open; left out where nothing can be read without waiting. */
+  lasting?(): LastingFile;
   close(): Promise<void>;
+}
+
+/** A file that stays open and is read at once, without waiting: for what is wanted a little at a time, long after the model was loaded. */
+export interface LastingFile {
+  /** Fills `target` from `offset`; throws when the file is shorter, or has changed since it was opened. */
+  readNow(offset: number, target: Uint8Array): void;
+  close(): void;
 }
 
 /** A thread that was started. */

@@ -25,7 +25,7 @@ import { TokenDrawer } from "./token-drawer.js";
 
 /** Tokens to run. */
 export interface DecoderStep {
-  /** As many for each sample. */
+  /** The tokens of each sample, equally many for all. */
   readonly tokens: readonly (readonly number[])[];
   /** The position of each sample's first token; what lies before 0 is padding. */
   readonly positions: readonly number[];

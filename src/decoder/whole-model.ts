@@ -20,6 +20,21 @@ interface BesideModel {
 /** A context's length that the model has tables for; throws for one that was asked for and is longer. */
 type Within = (length: number, asked: number | undefined, file: string) => number;
 
+/** Loads what changes models: before weights are read, or it would wait behind them. */
+export async function loadChanges(): Promise<void> {
+  await importChanges();
+}
+
+const importChanges = () =>
+  Promise.all([
+    import("../rewrite/rotary-tables.js"),
+    import("../rewrite/rotary-reach.js"),
+    import("../rewrite/flat-positions.js"),
+    import("../rewrite/join-embedding.js"),
+    import("../rewrite/plain-states.js"),
+    import("../rewrite/unpaged.js"),
+  ]);
+
 /** The model, and the length from which on its texts are long ones, where it has tables for two kinds. `open` reads the file of embeddings. */
 export async function wholeModel(
   model: Model,
@@ -27,12 +42,10 @@ export async function wholeModel(
   files: Files,
   open: (path: string, files: Files) => Promise<Model> = loadModel,
 ): Promise<{ readonly model: Model; readonly longFrom: number | undefined; readonly within: Within }> {
-  const { longTextsFrom, splitTables } = await import("../rewrite/rotary-tables.js");
-  const { rotaryReach, withinReach } = await import("../rewrite/rotary-reach.js");
-  const { flatPositions } = await import("../rewrite/flat-positions.js");
-  const { joinEmbedding, readsEmbeddings } = await import("../rewrite/join-embedding.js");
-  const { plainStates } = await import("../rewrite/plain-states.js");
-  const { withoutPages } = await import("../rewrite/unpaged.js");
+  const [rotaryTables, reaching, { flatPositions }, joining, { plainStates }, { withoutPages }] = await importChanges();
+  const { longTextsFrom, splitTables } = rotaryTables;
+  const { rotaryReach, withinReach } = reaching;
+  const { joinEmbedding, readsEmbeddings } = joining;
   let whole = withoutPages(plainStates(flatPositions(model)));
   if (readsEmbeddings(whole)) {
     const beside = embedding ?? (await findEmbedding());

@@ -3,7 +3,7 @@ import { checkCount, checkName, optionsWithoutNull } from "../base/arguments.js"
 import type { ModelVariant } from "../base/known-names.js";
 import type { FolderPlatform } from "../base/platform.js";
 import { withPickedRows, withDrawnTokens } from "../decoder/model-changes.js";
-import { wholeModel } from "../decoder/whole-model.js";
+import { loadChanges, wholeModel } from "../decoder/whole-model.js";
 import type { MakeGrammars } from "../engine/constraint.js";
 import { type DecoderEngine, linearEngine, pagedEngine } from "../engine/decoder-engine.js";
 import { type CacheOptions, pagedSessionOptions, readCacheOptions } from "../engine/paged-decoder.js";
@@ -94,14 +94,7 @@ export async function prepareModel(
   checkName("option chatTemplate", chatTemplate);
   checkName("option toolFormat", toolFormat);
   const folder = await readModelFolder(source, platform, variant);
-  if (platform.kindOf !== undefined) await refuseMissingOperators(folder.model, platform);
-  const template = chatTemplate ?? folder.template;
-  const tokenizer = await TextTokenizer.load({ ...folder, config: folder.tokenizerConfig, template });
-  const dialogue = new ModelDialogue(tokenizer, toolFormat);
-  const defaults = withEnds(
-    modelDefaults(folder.config, folder.generationConfig, tokenizer.endToken, folder.generationFile),
-    dialogue.endTokens,
-  );
+  const texts = once(() => textsOf(folder, chatTemplate, toolFormat));
   let length = context ?? Math.min(madeFor(folder.config) ?? mostContext, mostContext);
   const apart = sessionOptions.batchInvariant === true;
   const own =
@@ -109,39 +102,66 @@ export async function prepareModel(
       ? { change: withDrawnTokens(withPickedRows(sessionOptions.change)) }
       : pagedSessionOptions(paged, apart);
   let longFrom: number | undefined;
-  const session = await openSession(folder.model, {
+  // What fails here fails where it is used.
+  loadChanges().catch(() => undefined);
+  const opening = openSession(folder.model, {
     rewrite: "auto",
     ...sessionOptions,
     ...own,
     change: async (loaded, on) => {
       const whole = await wholeModel(loaded, folder, platform);
+      refuseMissingOperators(whole.model, folder.model);
+      await texts();
       ({ longFrom } = whole);
       length = whole.within(length, context, folder.model);
       return own.change(whole.model, on);
     },
   });
+  // Threads and devices take a while to start: texts are made ready meanwhile, and what is wrong with them is told where the session asks.
+  texts().catch(() => undefined);
+  const session = await opening;
   const onFull = { makeRoom: () => false };
-  let model: DecoderEngine;
   try {
     if (paged !== undefined) length = shortLength(length, context, longFrom);
     const reading = { capacity: length, chunk, sinks, longFrom };
-    model = paged === undefined ? linearEngine(session, reading) : pagedEngine(session, paged, reading, apart, onFull);
+    const model: DecoderEngine =
+      paged === undefined ? linearEngine(session, reading) : pagedEngine(session, paged, reading, apart, onFull);
+    return {
+      ...(await texts()),
+      session,
+      model,
+      config: folder.config,
+      context: length,
+      keep,
+      onFull,
+      makeGrammars,
+    };
   } catch (error) {
     await session.release();
     throw error;
   }
-  return {
-    session,
-    model,
-    tokenizer,
-    dialogue,
-    config: folder.config,
-    defaults,
-    context: length,
-    keep,
-    onFull,
-    makeGrammars,
-  };
+}
+
+/** What a model's folder says of texts. */
+async function textsOf(
+  folder: Awaited<ReturnType<typeof readModelFolder>>,
+  chatTemplate: string | undefined,
+  toolFormat: string | undefined,
+): Promise<Pick<LanguageModelParts, "tokenizer" | "dialogue" | "defaults">> {
+  const template = chatTemplate ?? folder.template;
+  const tokenizer = await TextTokenizer.load({ ...folder, config: folder.tokenizerConfig, template });
+  const dialogue = await ModelDialogue.of(tokenizer, toolFormat);
+  const defaults = withEnds(
+    modelDefaults(folder.config, folder.generationConfig, tokenizer.endToken, folder.generationFile),
+    dialogue.endTokens,
+  );
+  return { tokenizer, dialogue, defaults };
+}
+
+/** Work that is done when it is first asked for, and not again. */
+function once<T>(work: () => Promise<T>): () => Promise<T> {
+  let done: Promise<T> | undefined;
+  return () => (done ??= work());
 }
 
 const withEnds = (defaults: ModelDefaults, ends: readonly number[]): ModelDefaults => ({

@@ -182,6 +182,12 @@ interface Declaration<I extends Parameters, O extends Parameters, A extends Attr
     readonly masks?: readonly (keyof I & string)[];
     readonly fromFront?: boolean;
   };
+  /** Of one input, rows along the first axis are read that another one names, and nothing else, where the attribute `along` is 0. */
+  readonly picksRows?: {
+    readonly of: keyof I & string;
+    readonly by: keyof I & string;
+    readonly along: keyof A & string;
+  };
   /** Inputs of which only the shape or the type is looked at, never the bytes. */
   readonly readsOnlyShape?: readonly (keyof I & string)[];
   /** The first output is the largest of the operands, element by element: a length that may be raised stays that length. */
@@ -210,6 +216,7 @@ export interface Op {
     readonly masks: readonly string[];
     readonly fromFront: boolean;
   };
+  readonly picksRows: { readonly of: string; readonly by: string; readonly along: string } | undefined;
   readonly largest: boolean;
   infer(
     call: InferCall<Parameters, Parameters, unknown>,
@@ -259,6 +266,7 @@ export function defineOp<
       input: declaration.permutes.input,
       order: (given, rank) => declaration.permutes!.order(given as AttributeResults<A>, rank),
     },
+    picksRows: declaration.picksRows,
     largest: declaration.largest ?? false,
     // The erased calls are made by shared code from this very declaration, so their contents have the declared types.
     lengths: {

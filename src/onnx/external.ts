@@ -14,14 +14,15 @@ import {
   type ElementType,
   storageLengthOf,
 } from "../tensor/element-type.js";
-import type { DeferredElements } from "../tensor/deferred.js";
+import type { LaterElements } from "../tensor/deferred.js";
 import { elementCount, largestByteLength } from "../tensor/view.js";
 import { bytesIn, checkLoadOptions, type LoadOptions } from "./load-options.js";
 import { inside } from "./graph-only.js";
 import { mapTensors } from "./map-tensors.js";
 import type { Model, ModelTensor } from "./model.js";
 import { quote } from "./read-basics.js";
-import { type DeferredWeights, deferrableWeights, deferredTensor } from "./weight-source.js";
+import { ArrivingWeights, type WantedWeight } from "./arriving-weights.js";
+import { DeferredWeights, deferrableWeights, deferredTensor } from "./weight-source.js";
 
 /** A weight file that the caller gives: its bytes, or a path or URL to open. */
 export interface ExternalData {
@@ -68,21 +69,22 @@ interface WeightFile {
 
 /**
  * The model with every external tensor loaded. Needs no platform where the caller gives all files as bytes. Without `allocateBytes` weights
- * lie on the heap, and those that the caller gives as bytes stay where they are. With `deferring`, large ones stay in files that can be read
- * again, and are read when they are wanted.
+ * lie on the heap, and those that the caller gives as bytes stay where they are. With `later`, large ones of files that can be read again stay
+ * there and are read when they are wanted (`DeferredWeights`), or those of files that are near are on their way when this resolves (`ArrivingWeights`).
  */
 export async function loadExternalData(
   model: Model,
   platform: Files | undefined,
   options: LoadOptions = {},
   allocateBytes?: AllocateBytes,
-  deferring?: DeferredWeights,
+  later?: DeferredWeights | ArrivingWeights,
 ): Promise<Model> {
   checkLoadOptions(options);
   const files = weightFiles(model, platform, options);
   if (files.length === 0) return model;
-  const deferrable = deferring && deferrableWeights(model);
-  const deferred = new Map<ModelTensor, DeferredElements>();
+  const deferrable = later && deferrableWeights(model);
+  const deferring = later instanceof DeferredWeights ? later : undefined;
+  const deferred = new Map<ModelTensor, LaterElements>();
   try {
     // All sizes are known to be right, and all memory is there, before anything is read.
     const asked = new Map<unknown, Asked>();
@@ -94,11 +96,11 @@ export async function loadExternalData(
       // Names that lead to one file, and arrays of one memory, are one.
       const whole = each.bytes?.buffer ?? each.file?.identity ?? each;
       checkOverlap(asked, whole, { bytes, size: each.bytes?.buffer.byteLength ?? size, tensor: each.tensors[0] });
-      const later = each.tensors.filter((tensor) => deferrable?.has(tensor));
-      const source = later.length > 0 && each.file ? deferring?.sourceFor(each.file, each.open) : undefined;
+      const large = each.tensors.filter((tensor) => deferrable?.has(tensor));
+      const source = large.length > 0 && each.file ? deferring?.sourceFor(each.file, each.open) : undefined;
       if (source !== undefined) {
         delete each.file;
-        for (const tensor of later)
+        for (const tensor of large)
           deferred.set(tensor, deferring!.add(source.elements(tensor, tensor.external.offset, unreadable(tensor))));
         if (at >= mostOpen) await source.close();
       }
@@ -111,16 +113,37 @@ export async function loadExternalData(
       .reduce((sum, { type, dims }) => sum + byteLengthOf(type, elementCount(dims)), 0);
     for (const each of files) each.tensors = each.tensors.filter((tensor) => !deferred.has(tensor));
     const loaded = placeTensors(files, allocateBytes);
+    const sharers = new Map<ByteStorage, number>();
+    for (const { storage } of loaded.values()) sharers.set(storage, (sharers.get(storage) ?? 0) + 1);
     let done = 0;
     const progress = (bytes: number): void => options.onProgress?.(Math.min((done += bytes), total), total);
     if (deferred.size > 0) {
       progress(0);
       deferring!.onRead = progress;
     }
-    for (const file of files) if (file.tensors.length > 0) await readFrom(file, loaded, progress);
+    for (const [at, file] of files.entries()) {
+      if (file.tensors.length === 0) continue;
+      if (later instanceof ArrivingWeights && file.bytes === undefined && at < mostOpen) {
+        file.file ??= await file.open();
+        if (file.file.isNear === true) {
+          const wanted = file.tensors.map((tensor): WantedWeight => {
+            const { storage, fill } = loaded.get(tensor)!;
+            const { offset } = tensor.external;
+            const [mayWait, isAlone] = [deferrable!.has(tensor), sharers.get(storage) === 1];
+            return { tensor, offset, place: storage, fill, mayWait, isAlone, fail: unreadable(tensor) };
+          });
+          const source = file.file;
+          delete file.file;
+          for (const [tensor, elements] of await later.bring(model, source, wanted, progress))
+            deferred.set(tensor, elements);
+          continue;
+        }
+      }
+      await readFrom(file, loaded, progress);
+    }
     return mapTensors(model, (tensor) => {
-      const data = loaded.get(tensor)?.storage;
       const elements = deferred.get(tensor);
+      const data = elements === undefined ? loaded.get(tensor)?.storage : undefined;
       if (data === undefined && elements === undefined) return tensor;
       // What lies in the model's own file is no reference to another.
       const { external, ...own } = tensor;

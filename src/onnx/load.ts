@@ -6,20 +6,21 @@ import { checkLoadOptions, type LoadOptions } from "./load-options.js";
 import { inside, readAroundWeights } from "./graph-only.js";
 import type { Model } from "./model.js";
 import { readModel } from "./read.js";
-import { type DeferredWeights, leastDeferred } from "./weight-source.js";
+import type { ArrivingWeights } from "./arriving-weights.js";
+import { DeferredWeights, leastDeferred } from "./weight-source.js";
 
-/** Reads the model at `path` with all its weights; with `deferring`, large ones stay in their files until they are wanted. */
+/** Reads the model at `path` with all its weights; with `later`, large ones stay in their files until they are wanted, or are on their way. */
 export async function loadModel(
   path: string,
   platform: Files,
   options: LoadOptions = {},
   allocateBytes?: AllocateBytes,
-  deferring?: DeferredWeights,
+  later?: DeferredWeights | ArrivingWeights,
 ): Promise<Model> {
   checkLoadOptions(options);
   const { onProgress } = options;
   const { model, size } =
-    (deferring && (await readAround(path, platform, options))) ??
+    (later && (await readAround(path, platform, options, later instanceof DeferredWeights))) ??
     (await readWhole(path, platform, options, allocateBytes));
   // Weights in other files are counted on from the model's own bytes; without any, those were all.
   let counted = false;
@@ -27,13 +28,7 @@ export async function loadModel(
     counted = true;
     onProgress?.(size + loaded, size + total);
   };
-  const loaded = await loadExternalData(
-    model,
-    platform,
-    { ...options, onProgress: onWeights },
-    allocateBytes,
-    deferring,
-  );
+  const loaded = await loadExternalData(model, platform, { ...options, onProgress: onWeights }, allocateBytes, later);
   if (!counted) onProgress?.(size, size);
   return loaded;
 }
@@ -54,15 +49,20 @@ export async function openModel(
 /** Bytes of a file from which on it is read around its weights. */
 const leastAround = 2 ** 22;
 
-/** The model in a file but for its large weights, and the bytes beside them; undefined for a file that is better read as a whole. */
+/**
+ * The model in a file but for its large weights, and the bytes beside them; undefined for a file that is better read as a whole: one that is not near,
+ * unless `isAnyRead`, or one that is read in order.
+ */
 async function readAround(
   path: string,
   platform: Files,
   { onProgress }: LoadOptions,
+  isAnyRead: boolean,
 ): Promise<{ readonly model: Model; readonly size: number } | undefined> {
   const file = await platform.open(path);
   try {
-    if (file.size < leastAround || file.inOrder === true) return undefined;
+    const canBeRead = isAnyRead ? file.inOrder !== true : file.isNear === true;
+    if (file.size < leastAround || !canBeRead) return undefined;
     onProgress?.(0, file.size);
     const model = await readAroundWeights(file, path, leastDeferred);
     const later = model.graph.initializers.filter(({ external }) => external?.location === inside);

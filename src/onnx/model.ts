@@ -7,7 +7,7 @@
  */
 import { InsituError } from "../base/error.js";
 import type { ElementType, Storage } from "../tensor/element-type.js";
-import { type DeferredElements, DeferredView } from "../tensor/deferred.js";
+import type { LaterElements } from "../tensor/deferred.js";
 import { View } from "../tensor/view.js";
 import type { Source } from "./source.js";
 
@@ -152,8 +152,8 @@ export interface ModelTensor extends Sourced {
   readonly dims: readonly number[];
   /** The elements, packed as `tensor/element-type.ts` says; absent while they are external and not loaded. */
   readonly data?: Storage;
-  /** The elements where they stay in their file until somebody wants them; `data` is absent then. */
-  readonly deferred?: DeferredElements;
+  /** The elements where they come later: on their way, or in their file until somebody wants them. `data` throws `AbsentElements` till then. */
+  readonly deferred?: LaterElements;
   /** The file the elements belong to; a tensor that has one is written as a reference, loaded or not. */
   readonly external?: ExternalReference;
   readonly metadata: ReadonlyMap<string, string>;
@@ -171,7 +171,7 @@ export interface ModelSparseTensor extends Sourced {
 
 /** The elements as kernels see them: no copy. Throws `external-data` when they were not loaded. */
 export function tensorView(tensor: ModelTensor): View {
-  if (tensor.deferred !== undefined) return new DeferredView(tensor.deferred, tensor.dims);
+  if (tensor.deferred !== undefined) return tensor.deferred.viewAs(tensor.dims);
   if (tensor.data === undefined) {
     const where = tensor.external === undefined ? "" : ` in "${tensor.external.location}"`;
     throw new InsituError("external-data", `tensor "${tensor.name}": its data${where} was not loaded`);

@@ -4,7 +4,7 @@
  */
 import { InsituError } from "../base/error.js";
 import type { ReadableFile } from "../base/platform.js";
-import { DeferredElements } from "../tensor/deferred.js";
+import { DeferredElements, type LaterElements } from "../tensor/deferred.js";
 import { type ElementType, elementTypes } from "../tensor/element-type.js";
 import { elementCount } from "../tensor/view.js";
 import { mapTensors } from "./map-tensors.js";
@@ -23,9 +23,11 @@ class WeightSource {
   readonly #open: () => Promise<ReadableFile>;
   readonly #seen: Pick<ReadableFile, "size" | "version" | "identity">;
   readonly #name: string;
-  #file: ReadableFile | undefined;
-  /** Reads follow each other: a file that comes over the net has one place at a time. */
+  #file: Promise<ReadableFile> | undefined;
+  /** Ends when all that was asked for is over. Reads follow each other, but of a file that is near: one that comes over the net has one place at a time. */
   #last: Promise<unknown> = Promise.resolve();
+  /** Ends when the file was closed that somebody asked to close. */
+  #closing: Promise<unknown> = Promise.resolve();
 
   /** `file` is open, and closed here. */
   constructor(file: ReadableFile, open: () => Promise<ReadableFile>) {
@@ -33,7 +35,7 @@ class WeightSource {
     this.#seen = { size, version, identity };
     this.#name = version ?? `file ${opened++}`;
     this.#open = open;
-    this.#file = file;
+    this.#file = Promise.resolve(file);
   }
 
   /** Elements of the file; `fail` says whose they are where they cannot be read. */
@@ -49,12 +51,18 @@ class WeightSource {
   }
 
   #read(offset: number, target: Uint8Array): Promise<void> {
-    const read = this.#last.then(async () => {
-      this.#file ??= await this.#again();
-      await this.#file.read(offset, target);
+    const before = this.#last;
+    const read = this.#opened().then(async (file) => {
+      if (file.isNear !== true) await before;
+      await file.read(offset, target);
     });
-    this.#last = read.catch(() => undefined);
+    this.#last = Promise.allSettled([before, read]);
     return read;
+  }
+
+  async #opened(): Promise<ReadableFile> {
+    await this.#closing;
+    return (this.#file ??= this.#again());
   }
 
   async #again(): Promise<ReadableFile> {
@@ -68,14 +76,15 @@ class WeightSource {
     );
   }
 
-  /** Closes the file until something is wanted of it again. */
+  /** Closes the file until something is wanted of it again, once nothing is under way. */
   close(): Promise<void> {
     const closed = this.#last.then(async () => {
       const file = this.#file;
       this.#file = undefined;
-      await file?.close();
+      await (await file?.catch(() => undefined))?.close();
     });
-    this.#last = closed.catch(() => undefined);
+    this.#closing = closed.catch(() => undefined);
+    this.#last = this.#closing;
     return closed;
   }
 }
@@ -120,10 +129,10 @@ export class DeferredWeights {
 }
 
 /**
- * A tensor whose elements stay where they are. Its data are there for whoever looks: those that are not held are then told missing. Copies
+ * A tensor whose elements come later. Its data are there for whoever looks: those that are not held are then told missing. Copies
  * made by spreading have them under `deferred` alone.
  */
-export const deferredTensor = (tensor: Omit<ModelTensor, "data">, deferred: DeferredElements): ModelTensor =>
+export const deferredTensor = (tensor: Omit<ModelTensor, "data">, deferred: LaterElements): ModelTensor =>
   Object.defineProperty({ ...tensor, deferred }, "data", { get: () => deferred.elements, enumerable: false });
 
 /** The model with the weights that no file has deferred all the same, so that nothing is made of them on the host. */

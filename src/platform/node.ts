@@ -1,5 +1,5 @@
 /** Node's file system as insitu's platform. Weight files are opened only inside the model's folder, as regular files. */
-import { type BigIntStats, constants, type Stats } from "node:fs";
+import { type BigIntStats, closeSync, constants, fstatSync, openSync, readSync, type Stats } from "node:fs";
 import { type FileHandle, open, readdir, realpath, stat } from "node:fs/promises";
 import { dirname, join, resolve, sep } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -9,7 +9,7 @@ import { Worker } from "node:worker_threads";
 import { InsituError } from "../base/error.js";
 import { hubNameOf } from "../base/foreign-file.js";
 import { modelPaths } from "../base/model-files.js";
-import type { FolderPlatform, ReadableFile, WorkerHandle } from "../base/platform.js";
+import type { FolderPlatform, LastingFile, ReadableFile, WorkerHandle } from "../base/platform.js";
 import { readyMessage } from "../backends/wasm/control.js";
 import { locationSegments } from "./location.js";
 
@@ -17,6 +17,7 @@ import { locationSegments } from "./location.js";
 const mostAtOnce = 2 ** 30;
 
 class NodeFile implements ReadableFile {
+  readonly isNear = true;
   readonly size: number;
   readonly identity: string;
   readonly version: string;
@@ -28,7 +29,7 @@ class NodeFile implements ReadableFile {
     this.#path = path;
     this.size = Number(stats.size);
     this.identity = `${stats.dev}:${stats.ino}`;
-    this.version = `${this.identity}:${stats.size}:${stats.mtimeNs}:${stats.ctimeNs}`;
+    this.version = versionOf(stats);
   }
 
   async read(offset: number, target: Uint8Array): Promise<void> {
@@ -41,8 +42,55 @@ class NodeFile implements ReadableFile {
     }
   }
 
+  lasting(): LastingFile {
+    return new LastingNodeFile(this.#path, this.version);
+  }
+
   async close(): Promise<void> {
     await this.#handle.close();
+  }
+}
+
+/** What tells a file and its contents from all others. */
+const versionOf = ({ dev, ino, size, mtimeNs, ctimeNs }: BigIntStats): string =>
+  `${dev}:${ino}:${size}:${mtimeNs}:${ctimeNs}`;
+
+/** What a file that is open has as long as nobody writes to it, also where its name is taken away or another file gets it. */
+const contentsOf = (descriptor: number): string => {
+  const { size, mtimeNs } = fstatSync(descriptor, { bigint: true });
+  return `${size}:${mtimeNs}`;
+};
+
+class LastingNodeFile implements LastingFile {
+  readonly #path: string;
+  readonly #contents: string;
+  readonly #descriptor: number;
+
+  constructor(path: string, version: string) {
+    this.#path = path;
+    this.#descriptor = openSync(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
+    this.#contents = contentsOf(this.#descriptor);
+    if (versionOf(fstatSync(this.#descriptor, { bigint: true })) === version) return;
+    this.close();
+    throw new InsituError("external-data", `${path} changed while it was read`);
+  }
+
+  readNow(offset: number, target: Uint8Array): void {
+    if (contentsOf(this.#descriptor) !== this.#contents)
+      throw new InsituError(
+        "external-data",
+        `${this.#path}, which rows of weights are read from, has changed since the model was loaded; load the model again`,
+      );
+    for (let at = 0; at < target.length;) {
+      const bytes = readSync(this.#descriptor, target, at, Math.min(target.length - at, mostAtOnce), offset + at);
+      if (bytes === 0)
+        throw new Error(`${this.#path} ended after ${offset + at} bytes, ${offset + target.length} were asked for`);
+      at += bytes;
+    }
+  }
+
+  close(): void {
+    closeSync(this.#descriptor);
   }
 }
 

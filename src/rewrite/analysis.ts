@@ -63,21 +63,31 @@ export interface Analysis {
   readonly tokens: Dim;
 }
 
-/** True if a model has caches, or what looks like one, that are not written in place yet. A first look, quicker than `analyse`. */
-export function hasGrowingCaches(model: Model): boolean {
+/** A model's graph with its facts. */
+function inferredGraph(model: Model): Graph {
   const graph = buildGraph(model, operators);
   inferGraph(graph);
-  const { found, lost } = withEffort(graph, () => findTrails(graph));
-  return lost.length > 0 || found.some(({ kind }) => kind !== "in-place");
+  return graph;
 }
 
-/** Looks at a model. Inputs that are `foreign` by their names have lengths of their own, such as an encoder's, whatever they look like. */
-export const analyse = (model: Model, foreign: ReadonlySet<string> = new Set()): Analysis =>
-  withEffort(model.graph, () => look(model, foreign));
+/**
+ * The graph of a model that has caches, or what looks like one, that are not written in place yet; undefined for one that has none. A first look, quicker
+ * than `analyse`, which may be given what it finds.
+ */
+export function graphWithGrowingCaches(model: Model): Graph | undefined {
+  const graph = inferredGraph(model);
+  const { found, lost } = withEffort(graph, () => findTrails(graph));
+  return lost.length > 0 || found.some(({ kind }) => kind !== "in-place") ? graph : undefined;
+}
 
-function look(model: Model, foreign: ReadonlySet<string>): Analysis {
-  const whole = buildGraph(model, operators);
-  inferGraph(whole);
+/**
+ * Looks at a model. Inputs that are `foreign` by their names have lengths of their own, such as an encoder's, whatever they look like. `inferred` is the
+ * model's graph where it is there already: its facts become those of the analysis.
+ */
+export const analyse = (model: Model, foreign: ReadonlySet<string> = new Set(), inferred?: Graph): Analysis =>
+  withEffort(model.graph, () => look(model, foreign, inferred ?? inferredGraph(model)));
+
+function look(model: Model, foreign: ReadonlySet<string>, whole: Graph): Analysis {
   const first = findTrails(whole);
   const roles = assignRoles(whole, first.found, foreign);
   const graph = removeDeadNodes(foldConstants(whole));

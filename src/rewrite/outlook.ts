@@ -1,7 +1,7 @@
 /** What rewriting would do with a model whose caches grow, without doing it: what it would change, which caches resist. */
 import { InsituError } from "../base/error.js";
 import type { Model } from "../onnx/model.js";
-import { analyse, hasGrowingCaches } from "./analysis.js";
+import { analyse, graphWithGrowingCaches } from "./analysis.js";
 import { prepareModel } from "./prepare-model.js";
 import type { RewriteReport } from "./report.js";
 import { rewrite } from "./rewrite.js";
@@ -24,7 +24,7 @@ export async function rewriteOutlook(
   open: () => Promise<Model>,
 ): Promise<RewriteOutlook | undefined> {
   try {
-    if (!hasGrowingCaches(prepareModel(described, 24))) return undefined;
+    if (graphWithGrowingCaches(prepareModel(described, 24)) === undefined) return undefined;
     const model = await open();
     const { resisting } = analyse(prepareModel(model, 24));
     const listed = resisting.map(({ input, node, reason }) => ({

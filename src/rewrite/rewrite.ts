@@ -7,8 +7,9 @@ import { InsituError } from "../base/error.js";
 import type { OptionNames } from "../base/option-names.js";
 import { valueText } from "../base/value-text.js";
 import { isKnown, sameDim, sameShape } from "../graph/dim.js";
+import type { Graph } from "../graph/graph.js";
 import type { Model, ModelNode } from "../onnx/model.js";
-import { type Analysis, analyse, hasGrowingCaches, requireUnderstood } from "./analysis.js";
+import { type Analysis, analyse, graphWithGrowingCaches, requireUnderstood } from "./analysis.js";
 import { changeDecoder } from "./decoder-edit.js";
 import { withEffort } from "./effort.js";
 import { oldestOpset, prepareModel } from "./prepare-model.js";
@@ -69,16 +70,24 @@ export interface Rewritten {
 export const rewrite = (model: Model, options: RewriteOptions = {}): Rewritten =>
   withEffort(model.graph, () => rewritten(model, options));
 
-function rewritten(model: Model, options: RewriteOptions): Rewritten {
+/** A model made ready to be rewritten, and its graph with facts. */
+interface Looked {
+  readonly prepared: Model;
+  readonly graph: Graph;
+}
+
+/** `looked` is what is known of the model already, made ready with the same options. */
+function rewritten(model: Model, options: RewriteOptions, looked?: Looked): Rewritten {
   const { opset = 24, keepMask = false, mayOnlyContinue = false, shortTexts = false } = options;
   if (opset !== 24 && opset !== 25)
     throw new InsituError("invalid-argument", `option opset must be 24 or 25, got ${valueText(opset)}`);
   checkFlag("option keepMask", keepMask);
   checkFlag("option shortTexts", shortTexts);
-  const prepared = prepareModel(shortTexts ? takeShortTables(model) : model, opset, mayOnlyContinue);
+  const prepared =
+    looked?.prepared ?? prepareModel(shortTexts ? takeShortTables(model) : model, opset, mayOnlyContinue);
   const foreign = new Set<string>();
-  for (;;) {
-    const did = attempt(model, prepared, analyse(prepared, foreign), options);
+  for (let graph = looked?.graph; ; graph = undefined) {
+    const did = attempt(model, prepared, analyse(prepared, foreign, graph), options);
     if ("model" in did) return did;
     // A mask of something else, an encoder's rows, may look like one of the caches'; once more, with its length as its own.
     const { value, node } = did.blame;
@@ -138,9 +147,11 @@ export const rewriteIfGrowing = (model: Model, options: RewriteOptions = {}): Mo
 /** The same with what was done; undefined for a model that has no such caches. */
 export function rewriteGrowing(model: Model, options: RewriteOptions = {}): Rewritten | undefined {
   if ((model.opsets.get("") ?? 0) < oldestOpset) return undefined;
-  return hasGrowingCaches(prepareModel(model, options.opset ?? 24, options.mayOnlyContinue))
-    ? rewrite(model, options)
-    : undefined;
+  const prepared = prepareModel(model, options.opset ?? 24, options.mayOnlyContinue);
+  const graph = graphWithGrowingCaches(prepared);
+  if (graph === undefined) return undefined;
+  if (options.shortTexts === true) return rewrite(model, options);
+  return withEffort(model.graph, () => rewritten(model, options, { prepared, graph }));
 }
 
 /** Up to opset 23 a mask of one column is meant for every key; from 24 on it is one for the first key alone. */

@@ -13,6 +13,7 @@ import {
   moduloDims,
   multiplyDims,
   type Shape,
+  subtractDims,
   symbol,
   SymbolicDim,
   symbolsOf,
@@ -106,9 +107,12 @@ function longEnoughAtom({ key, operation }: SymbolicDim["terms"][number]["atoms"
     case "min":
       if (isKnown(right) && symbolsOf(left).has(String(past))) return left;
       return isKnown(left) && symbolsOf(right).has(String(past)) ? right : minDim(left, right);
-    case "max":
-      // A length that is cut off at 0; elsewhere a maximum is what does not fit together.
-      return right === 0 && new Ranges(positiveSizes).isNeverNegative(left) ? left : maxDim(left, right);
+    case "max": {
+      // A length that is cut off at 0, or rows beside as many and more; elsewhere a maximum is what does not fit together.
+      const ranges = new Ranges(positiveSizes);
+      if (ranges.isNeverNegative(subtractDims(left, right))) return left;
+      return ranges.isNeverNegative(subtractDims(right, left)) ? right : maxDim(left, right);
+    }
     case "floor":
       return floorDivideDims(left, right);
     case "mod":

@@ -4,12 +4,13 @@ import { buildGraph } from "../graph/build.js";
 import type { Graph } from "../graph/graph.js";
 import { inferGraph } from "../graph/infer.js";
 import type { Op } from "../graph/op.js";
+import type { ArrivingWeights } from "../onnx/arriving-weights.js";
 import { type AllocateBytes, loadExternalData } from "../onnx/external.js";
 import { loadModel as loadModelAt } from "../onnx/load.js";
 import { bytesOf, checkLoadOptions, type LoadOptions } from "../onnx/load-options.js";
 import type { Model } from "../onnx/model.js";
 import { readModel } from "../onnx/read.js";
-import { deferInMemory, type DeferredWeights } from "../onnx/weight-source.js";
+import { deferInMemory, DeferredWeights } from "../onnx/weight-source.js";
 import { operators } from "../ops/index.js";
 import { withOperators } from "../ops/late.js";
 import { foldConstants } from "../passes/fold-constants.js";
@@ -23,18 +24,18 @@ export type ModelSource = string | URL | Uint8Array | ArrayBufferLike;
 
 /**
  * Reads a model and its external data. With `allocateBytes` all weights go there, also those that the caller gives as bytes: what the
- * caller then lets go of is held no longer. With `deferring`, large weights in files stay there until they are wanted.
+ * caller then lets go of is held no longer. With `later`, large weights in files stay there until they are wanted, or are on their way.
  */
 export async function loadModel(
   source: ModelSource,
   platform: Platform,
   options: LoadOptions = {},
   allocateBytes?: AllocateBytes,
-  deferring?: DeferredWeights,
+  later?: DeferredWeights | ArrivingWeights,
 ): Promise<Model> {
   checkLoadOptions(options);
-  const loaded = await readSource(source, platform, options, allocateBytes, deferring);
-  return withOperators(deferring === undefined ? loaded : deferInMemory(loaded));
+  const loaded = await readSource(source, platform, options, allocateBytes, later);
+  return withOperators(later instanceof DeferredWeights ? deferInMemory(loaded) : loaded);
 }
 
 async function readSource(
@@ -42,15 +43,15 @@ async function readSource(
   platform: Platform,
   options: LoadOptions,
   allocateBytes?: AllocateBytes,
-  deferring?: DeferredWeights,
+  later?: DeferredWeights | ArrivingWeights,
 ): Promise<Model> {
   if (typeof source === "string" || source instanceof URL)
-    return loadModelAt(String(source), platform, options, allocateBytes, deferring);
+    return loadModelAt(String(source), platform, options, allocateBytes, later);
   const bytes = bytesOf(source);
   const own = allocateBytes?.([bytes.length])[0];
   own?.set(bytes);
   const model = own === undefined ? readModel(bytes) : readModel(own, { owned: true });
-  return loadExternalData(model, platform, options, allocateBytes, deferring);
+  return loadExternalData(model, platform, options, allocateBytes, later);
 }
 
 /** Builds and infers the graph of a model, with its constants folded and without nodes that nothing reads. */

@@ -1,7 +1,5 @@
 /** Which operators of a model are not declared: told all at once, and before weights are read, where loading stops at the first. */
 import { InsituError } from "../base/error.js";
-import type { Files } from "../base/platform.js";
-import { readGraphOnly } from "../onnx/graph-only.js";
 import type { Model, ModelGraph, ModelNode } from "../onnx/model.js";
 import { operators } from "../ops/index.js";
 
@@ -30,23 +28,15 @@ export function missingOperators(model: Model): string[] {
     );
 }
 
-/** Throws for a text decoder's file whose graph calls operators that nobody has. Reads the graph and none of the large weights. */
-export async function refuseMissingOperators(path: string, files: Files): Promise<void> {
-  const file = await files.open(path);
-  try {
-    const model = await readGraphOnly(file, path);
-    if (missingOperators(model).length === 0) return;
-    const { withoutPages } = await import("../rewrite/unpaged.js");
-    const missing = missingOperators(withoutPages(model));
-    if (missing.length === 0) return;
-    const many = missing.length === 1 ? "an operator that is" : `${missing.length} operators that are`;
-    throw new InsituError(
-      "unsupported-operator",
-      `${path} calls ${many} not supported: ${missing.join(", ")}; docs/operators.md lists those there are, insitu check tells more of a model`,
-    );
-  } finally {
-    await file.close();
-  }
+/** Throws for a model from a file at `path` that calls operators which nobody has. */
+export function refuseMissingOperators(model: Model, path: string): void {
+  const missing = missingOperators(model);
+  if (missing.length === 0) return;
+  const many = missing.length === 1 ? "an operator that is" : `${missing.length} operators that are`;
+  throw new InsituError(
+    "unsupported-operator",
+    `${path} calls ${many} not supported: ${missing.join(", ")}; docs/operators.md lists those that are, insitu check shows more`,
+  );
 }
 
 const bodiesOf = (node: ModelNode): ModelGraph[] =>

@@ -2,6 +2,7 @@
 import { InsituError } from "../base/error.js";
 import type { Platform } from "../base/platform.js";
 import { valueText } from "../base/value-text.js";
+import { ArrivingWeights } from "../onnx/arriving-weights.js";
 import { isModel, type Model } from "../onnx/model.js";
 import { DeferredWeights } from "../onnx/weight-source.js";
 import { makePlan } from "../plan/plan.js";
@@ -23,6 +24,7 @@ import {
 import { Pairings } from "./pairing.js";
 import type { Parts } from "./session.js";
 import { holding } from "../tensor/deferred.js";
+import { rowWeights } from "./row-weights.js";
 import { ToldApart } from "./told-apart.js";
 import { heldBytes, namedWeightsOf } from "./weights.js";
 
@@ -37,8 +39,12 @@ export async function prepareOn(
   const { inPlace, level, rewrite, presents, passedOver, staysOnDevice } = asked;
   const limit = new MemoryLimit(options.memoryLimit ?? platform.memoryBytes);
   const deferring = opened.bringWeights && new DeferredWeights((bytes) => limit.addWeights(bytes));
+  const arriving = new ArrivingWeights(rowWeights);
+  // Code is read before weights are, or it would wait behind them.
+  const rewriting = rewrite === "never" ? undefined : import("../rewrite/rewrite.js");
+  rewriting?.catch(() => undefined);
   try {
-    const loaded = await loadModel(source, platform, options, limit.guard(opened), deferring);
+    const loaded = await loadModel(source, platform, options, limit.guard(opened), deferring ?? arriving);
     const changed = await holding(() => changedBy(options.change, loaded, isDevice));
     const { model, notRewritten } = await holding(() => rewritten(changed, rewrite, inPlace));
     const prepared = await holding(() => preparedGraphOf(model, level, hasKernel));
@@ -66,6 +72,7 @@ export async function prepareOn(
       edits: new CacheEdits(opened),
       weightBytes: heldBytes(weights),
       limit,
+      arriving,
       mayMove: inPlace !== "require",
       staysOnDevice: isDevice ? staysOnDevice : undefined,
       isOnnxruntimes: isOnnxruntimes(options),
@@ -82,8 +89,10 @@ export async function prepareOn(
       if (typeof kept === "object") runs = kept.parts.graph;
     }
     if (deferring !== undefined) await opened.bringWeights!(namedWeightsOf(runs), deferring.onRead);
+    await arriving.arrived();
     return parts;
   } catch (error) {
+    await arriving.stop();
     await opened.release();
     throw error;
   } finally {

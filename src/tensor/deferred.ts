@@ -12,11 +12,22 @@ import {
 } from "./element-type.js";
 import { rowMajorStrides, View } from "./view.js";
 
+/** Elements that can be waited for. */
+export interface LaterElements {
+  readonly key: string;
+  /** The elements. Throws `AbsentElements` where they are not held. */
+  readonly elements: ByteStorage;
+  /** All of them under a shape. */
+  viewAs(shape: readonly number[]): View;
+  /** Brings them to the host, where they stay. */
+  hold(): Promise<void>;
+}
+
 /** What is thrown where elements are looked at that nobody brought: whoever can wait holds them and begins again. */
 export class AbsentElements extends InsituError {
-  readonly elements: DeferredElements;
+  readonly elements: LaterElements;
 
-  constructor(elements: DeferredElements) {
+  constructor(elements: LaterElements) {
     super("internal", `elements of ${elements.key} were looked at before they were read`);
     this.elements = elements;
   }
@@ -26,7 +37,7 @@ export class AbsentElements extends InsituError {
 type ReadBytes = (start: number, target: Uint8Array) => Promise<void>;
 
 /** Elements in row-major order that can be read, in pieces or as a whole, as often as it takes. */
-export class DeferredElements {
+export class DeferredElements implements LaterElements {
   readonly type: Exclude<ElementType, "string">;
   readonly size: number;
   readonly byteLength: number;
@@ -60,10 +71,13 @@ export class DeferredElements {
     return this.#held !== undefined;
   }
 
-  /** The elements. Throws `AbsentElements` where they are not held. */
   get elements(): ByteStorage {
     if (this.#held === undefined) throw new AbsentElements(this);
     return this.#held;
+  }
+
+  viewAs(shape: readonly number[]): View {
+    return new DeferredView(this, shape);
   }
 
   /** All of them, in storage of the caller's own. */
@@ -73,7 +87,6 @@ export class DeferredElements {
     return new (arrayConstructorOf(this.type))(buffer, 0, storageLengthOf(this.type, this.size));
   }
 
-  /** Brings them to the host, where they stay. */
   async hold(): Promise<void> {
     this.#held ??= await this.load();
   }

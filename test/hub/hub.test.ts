@@ -249,7 +249,9 @@ test("a server in trouble is asked again, a refusal is not", async () => {
 test.each(["list", "files"] as const)("a gated model (%s) says what it wants, and opens with a token", async (what) => {
   gated = what;
   expect(await refusal(fetchHubModel("tales/small", { hubUrl, cache }))).toMatch(
-    what === "list" ? /shows no such model without leave \(401\): .*HF_TOKEN/ : /answered 403 Forbidden: .*HF_TOKEN/,
+    what === "list"
+      ? /shows no such model without permission \(401\): .*HF_TOKEN/
+      : /answered 403 Forbidden: .*HF_TOKEN/,
   );
   await fetchHubModel("tales/small", { hubUrl, cache, accessToken: "hf_let_me_in" });
 });
@@ -336,7 +338,12 @@ describe("on the command line", () => {
 
   test.each([
     ["an unknown name", ["--model", "tales/none"], undefined, /"tales\/none" is neither a folder nor a model/],
-    ["no network", model, "http://127.0.0.1:59999", /the hub cannot be asked for it: .*ECONNREFUSED/],
+    [
+      "no network",
+      model,
+      "http://127.0.0.1:59999",
+      /the hub cannot be asked for it: .*ECONNREFUSED.*; check the network/,
+    ],
     [
       "an option that means nothing, before anything is fetched",
       [...model, "--top-p", "2"],

@@ -10,7 +10,7 @@ import { moveToExternalData } from "../../src/onnx/move-external.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { DeferredWeights } from "../../src/onnx/weight-source.js";
 import { nodePlatform } from "../../src/platform/node.js";
-import { absentView, holding } from "../../src/tensor/deferred.js";
+import { absentView, DeferredElements, holding } from "../../src/tensor/deferred.js";
 
 const folder = mkdtempSync(join(tmpdir(), "insitu-source-"));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -46,6 +46,13 @@ function write(beside: boolean): string {
   return path;
 }
 
+/** What a weight that was left in its file is read from. */
+function deferredOf(model: Model, name: string): DeferredElements {
+  const { deferred } = find(model, name);
+  if (!(deferred instanceof DeferredElements)) throw new Error(`${name} is not deferred`);
+  return deferred;
+}
+
 const find = ({ graph }: Model, name: string): ModelTensor => graph.initializers.find((each) => each.name === name)!;
 
 test.each([false, true])("large weights stay where they are (beside the model: %s)", async (beside) => {
@@ -67,7 +74,7 @@ test.each([false, true])("large weights stay where they are (beside the model: %
   // In pieces, after the files were closed.
   await deferring.close();
   const piece = new Uint8Array(100);
-  await find(loaded, "levels").deferred!.read(1000, piece);
+  await deferredOf(loaded, "levels").read(1000, piece);
   expect(piece).toEqual(bytes.subarray(1000, 1100));
   await deferring.close();
   expect(reports).toEqual(reports.toSorted((a, b) => a - b));
@@ -79,7 +86,7 @@ test.each([false, true])("a file that has changed is not read (beside the model:
   const loaded = await loadModel(path, nodePlatform, {}, undefined, deferring);
   await deferring.close();
   utimesSync(beside ? join(folder, "weights.bin") : path, 1, 1);
-  await expect(find(loaded, "large").deferred!.load()).rejects.toThrow(
+  await expect(deferredOf(loaded, "large").load()).rejects.toThrow(
     /tensor "large": .* cannot be read: the file .* has changed since the model was loaded; load the model again/,
   );
 });

@@ -17,7 +17,7 @@ export interface TokenizerParts {
   readonly model: {
     (pieces: string[]): string[];
     readonly tokens_to_ids: Map<string, number>;
-    readonly vocab: readonly string[];
+    readonly vocab: string[];
     readonly unk_token?: string | null;
     readonly unk_token_id?: number | null;
     readonly end_of_word_suffix?: string | null;

@@ -7,6 +7,7 @@ import type { Value } from "../../graph/graph.js";
 import type { Plan } from "../../plan/plan.js";
 import { copyView } from "../../tensor/copy.js";
 import { type ByteStorage, byteLengthOf, type ElementType } from "../../tensor/element-type.js";
+import { RestingView } from "../../tensor/rows.js";
 import { elementCount, sharesBytes, View } from "../../tensor/view.js";
 import type { CacheRequest } from "../backend.js";
 import type { Taker, WasmArena } from "./arena.js";
@@ -175,7 +176,7 @@ export class SessionMemory implements Taker {
     if (copy === undefined) {
       if (view.type === "string") throw new InsituError("internal", "a kernel asks for the address of strings");
       copy = this.#allocateIn(seat, view.type, view.shape);
-      copyView(view, copy);
+      copyView(view instanceof RestingView ? view.whole : view, copy);
       resident.set(view, copy);
     }
     return copy;

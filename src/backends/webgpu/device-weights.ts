@@ -13,7 +13,10 @@ import type { RecordedForm } from "./recorder.js";
 /** Bytes of a weight that are on the host at once. */
 const pieceBytes = 2 ** 22;
 
-/** Bytes that are on their way to the device at once: it copies them before it takes them. */
+/** Pieces that are read ahead of the one that is sent. */
+const mostAhead = 4;
+
+/** Bytes that go to the device before it is asked whether it has taken those before them: it copies them first. */
 const mostUnderway = 2 ** 25;
 
 /** A weight on the device. */
@@ -21,8 +24,16 @@ interface Kept {
   readonly buffer: DeviceBuffer;
   /** True once a program reads it as it is. */
   isRead: boolean;
-  /** Ends when its bytes are on their way; undefined once they are. */
-  coming: (() => Promise<void>) | undefined;
+  /** What it comes from; undefined once its bytes are on their way. */
+  coming: { readonly view: DeferredView; readonly onRead: ((bytes: number) => void) | undefined } | undefined;
+}
+
+/** A part of a weight that is being read: bytes to be sent from `start` on, or the elements of a view with gaps. */
+interface Piece {
+  readonly kept: Kept;
+  readonly start: number;
+  readonly isLast: boolean;
+  readonly read: Promise<Uint8Array | View>;
 }
 
 /** Those of one session. */
@@ -30,9 +41,11 @@ export class DeviceWeights {
   readonly #memory: DeviceMemory;
   readonly #kept = new Map<string | View, Kept>();
   readonly #forms = new KeptForms<string | View>();
-  /** What weights are read into on their way. */
-  #piece: Uint8Array | undefined;
+  /** What weights are read into on their way, and is free. */
+  #pieces: Uint8Array[] = [];
   #underway = 0;
+  /** Ends when the device has taken what was sent until it was asked last. */
+  #taken: Promise<void> | undefined;
   /** Bytes that came in pieces, and bytes that the host holds as well. */
   #fromFiles = 0;
   #onHost = 0;
@@ -55,17 +68,71 @@ export class DeviceWeights {
   }
 
   async #arrive(): Promise<void> {
-    for (const [key, kept] of this.#kept) {
-      if (kept.coming === undefined) continue;
-      try {
-        await kept.coming();
-        kept.coming = undefined;
-      } catch (error) {
-        this.#memory.free(kept.buffer);
+    const waiting = [...this.#kept.values()].filter(({ coming }) => coming !== undefined);
+    const pieces = this.#piecesOf(waiting);
+    const ahead: Piece[] = [];
+    try {
+      for (;;) {
+        for (let next = 0; ahead.length < mostAhead && next < mostAhead; next++) {
+          const { value, done } = pieces.next();
+          if (done !== true) ahead.push(value);
+        }
+        const piece = ahead.shift();
+        if (piece === undefined) return;
+        await this.#sendPiece(piece);
+      }
+    } catch (error) {
+      for (const [key, { buffer, coming }] of this.#kept) {
+        if (coming === undefined) continue;
+        this.#memory.free(buffer);
         this.#kept.delete(key);
-        throw error;
+      }
+      throw error;
+    } finally {
+      await Promise.allSettled(ahead.map(({ read }) => read));
+    }
+  }
+
+  /** Begins to read the pieces of weights, one after the other as they are asked for. */
+  *#piecesOf(waiting: readonly Kept[]): Generator<Piece, undefined> {
+    for (const kept of waiting) {
+      const { elements, byteLength, isWhole, type, shape, offset, strides } = kept.coming!.view;
+      if (elements.isOnHost) this.#onHost += byteLength;
+      else this.#fromFiles += byteLength;
+      if (!isWhole) {
+        const read = elements.load().then((all) => new View(type, shape, all, offset, strides));
+        yield { kept, start: 0, isLast: true, read };
+        continue;
+      }
+      for (let start = 0; start < byteLength || start === 0; start += pieceBytes) {
+        const bytes = Math.min(pieceBytes, byteLength - start);
+        const target = this.#pieces.pop() ?? new Uint8Array(pieceBytes);
+        const read = elements.read(start, target.subarray(0, bytes)).then(() => target.subarray(0, bytes));
+        yield { kept, start, isLast: start + bytes === byteLength, read };
       }
     }
+    return undefined;
+  }
+
+  async #sendPiece({ kept, start, isLast, read }: Piece): Promise<void> {
+    const piece = await read;
+    const { onRead } = kept.coming!;
+    const { byteLength } = piece;
+    if (piece instanceof View) this.#memory.upload(piece, kept.buffer);
+    else {
+      const whole = new Uint8Array(piece.buffer, 0, pieceBytes);
+      // Behind the end of the last piece come bytes that nobody reads.
+      this.#memory.uploadBytes(whole.subarray(0, wholeWords(byteLength)), start, kept.buffer);
+      this.#pieces.push(whole);
+    }
+    onRead?.(byteLength);
+    if (isLast) kept.coming = undefined;
+    this.#underway += byteLength;
+    if (this.#underway < mostUnderway) return;
+    this.#underway = 0;
+    const before = this.#taken;
+    this.#taken = this.#memory.device.finish();
+    await before;
   }
 
   /** Brings weights that are not on the host, in the order in which they lie in their files. */
@@ -74,11 +141,10 @@ export class DeviceWeights {
       const own = absentView(view);
       return own === undefined ? [] : [{ view: own, name }];
     });
-    for (const { view, name } of absent.sort((a, b) => (a.view.key < b.view.key ? -1 : 1))) {
+    for (const { view, name } of absent.sort((a, b) => (a.view.key < b.view.key ? -1 : 1)))
       this.#keep(view, name, onRead);
-      await this.#arrive();
-    }
     await this.#memory.settle();
+    await this.#arrive();
     await this.#rest();
   }
 
@@ -87,49 +153,24 @@ export class DeviceWeights {
     const before = this.#kept.get(key);
     if (before !== undefined && holds(before.buffer, 0)) return before;
     const buffer = this.#memory.allocateWeight(view.byteLength, `weight "${name}"`);
-    const kept: Kept = { buffer, isRead: false, coming: this.#send(view, buffer, onRead) };
-    this.#kept.set(key, kept);
-    return kept;
-  }
-
-  /** Sends a weight to a buffer: at once where the host has it, else what brings it there. */
-  #send(view: View, to: DeviceBuffer, onRead?: (bytes: number) => void): (() => Promise<void>) | undefined {
     const absent = absentView(view);
-    if (absent !== undefined) return () => this.#stream(absent, to, onRead);
-    this.#onHost += view.byteLength;
-    this.#memory.upload(view, to);
-    return undefined;
-  }
-
-  async #stream(view: DeferredView, to: DeviceBuffer, onRead?: (bytes: number) => void): Promise<void> {
-    const { elements, byteLength } = view;
-    if (elements.isOnHost) this.#onHost += byteLength;
-    else this.#fromFiles += byteLength;
-    if (!view.isWhole) {
-      this.#memory.upload(new View(view.type, view.shape, await elements.load(), view.offset, view.strides), to);
-      onRead?.(byteLength);
-      return;
+    const kept: Kept = { buffer, isRead: false, coming: absent && { view: absent, onRead } };
+    this.#kept.set(key, kept);
+    if (absent === undefined) {
+      this.#onHost += view.byteLength;
+      this.#memory.upload(view, buffer);
     }
-    const piece = (this.#piece ??= new Uint8Array(pieceBytes));
-    for (let at = 0; at < byteLength; at += pieceBytes) {
-      const bytes = piece.subarray(0, Math.min(pieceBytes, byteLength - at));
-      await elements.read(at, bytes);
-      // Behind the end of the last piece come bytes that nobody reads.
-      this.#memory.uploadBytes(piece.subarray(0, wholeWords(bytes.length)), at, to);
-      onRead?.(bytes.length);
-      this.#underway += bytes.length;
-      if (this.#underway < mostUnderway) continue;
-      this.#underway = 0;
-      await this.#memory.device.finish();
-    }
+    return kept;
   }
 
   /** Lets go of what is needed while weights come. */
   async #rest(): Promise<void> {
-    this.#piece = undefined;
-    if (this.#underway === 0) return;
+    this.#pieces = [];
+    const before = this.#taken;
+    this.#taken = undefined;
+    const isSent = this.#underway > 0;
     this.#underway = 0;
-    await this.#memory.device.finish();
+    await (isSent ? this.#memory.device.finish() : before);
   }
 
   /** The form of weights, where it is there. */

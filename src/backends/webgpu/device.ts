@@ -166,7 +166,7 @@ function subgroupMatrixOf(gpu: GPUDevice, info: GPUAdapterInfo): SubgroupMatrix 
 async function openDevice(platform: Platform, settings: WebgpuSettings): Promise<Device> {
   const found = await platform.gpu?.();
   if (found === undefined || typeof found === "string")
-    throw new Unavailable("backend", "invalid-argument", `WebGPU cannot be had here: ${found ?? "there is none"}`);
+    throw new Unavailable("backend", "invalid-argument", `WebGPU is not available here: ${found ?? "there is none"}`);
   const unavailable = (what: string, cause: unknown): never => {
     const reason = cause instanceof Error ? cause.message : String(cause);
     throw new Unavailable(

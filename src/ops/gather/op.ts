@@ -48,6 +48,7 @@ export const Gather = defineOp({
     return movedContents(data, shape, (from, to) => gatherSlices(from, to, axis, normalized));
   },
   looksAt: ["indices"],
+  picksRows: { of: "data", by: "indices", along: "axis" },
   validate: (call) => checkAlong(call, call.inputs, call.attrs.axis),
   reference(call) {
     const { data, indices } = call.inputs;
