@@ -32,6 +32,7 @@ const importChanges = () =>
     import("../rewrite/flat-positions.js"),
     import("../rewrite/join-embedding.js"),
     import("../rewrite/plain-states.js"),
+    import("../rewrite/unpaged.js"),
   ]);
 
 /** The model, and the length from which on its texts are long ones, where it has tables for two kinds. `open` reads the file of embeddings. */
@@ -41,10 +42,11 @@ export async function wholeModel(
   files: Files,
   open: (path: string, files: Files) => Promise<Model> = loadModel,
 ): Promise<{ readonly model: Model; readonly longFrom: number | undefined; readonly within: Within }> {
-  const [{ longTextsFrom, splitTables }, { rotaryReach, withinReach }, { flatPositions }, joining, { plainStates }] =
-    await importChanges();
+  const [rotaryTables, reaching, { flatPositions }, joining, { plainStates }, { withoutPages }] = await importChanges();
+  const { longTextsFrom, splitTables } = rotaryTables;
+  const { rotaryReach, withinReach } = reaching;
   const { joinEmbedding, readsEmbeddings } = joining;
-  let whole = plainStates(flatPositions(model));
+  let whole = withoutPages(plainStates(flatPositions(model)));
   if (readsEmbeddings(whole)) {
     const beside = embedding ?? (await findEmbedding());
     if (beside === undefined)

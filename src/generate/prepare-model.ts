@@ -109,9 +109,9 @@ export async function prepareModel(
     ...sessionOptions,
     ...own,
     change: async (loaded, on) => {
-      refuseMissingOperators(loaded, folder.model);
-      await texts();
       const whole = await wholeModel(loaded, folder, platform);
+      refuseMissingOperators(whole.model, folder.model);
+      await texts();
       ({ longFrom } = whole);
       length = whole.within(length, context, folder.model);
       return own.change(whole.model, on);

@@ -2,7 +2,7 @@
 // parts, two texts of different length in one batch. The soak runs the reference implementation too.
 import { describe, expect, test } from "vitest";
 import { CausalLM } from "../../src/entry/node.js";
-import { attributes, initializer, node } from "../../src/onnx/build.js";
+import { attributes, initializer, node, value } from "../../src/onnx/build.js";
 import type { ModelNode, ModelValue } from "../../src/onnx/model.js";
 import { readModel } from "../../src/onnx/read.js";
 import { writeModel } from "../../src/onnx/write.js";
@@ -103,6 +103,48 @@ function withFixedBatch(): Uint8Array {
   return writeModel({
     ...model,
     graph: { ...graph, inputs: graph.inputs.map(fixed), outputs: graph.outputs.map(fixed) },
+  });
+}
+
+/** A file whose attention is onnxruntime's PagedAttention, with tokens behind each other, as the builder has it with `use_paged_attention`. */
+function withVendorsPages(readsLengths = false): Uint8Array {
+  const model = readModel(publishedFiles("llama-int4-webgpu").get("model.onnx")!);
+  const { graph } = model;
+  const kept = [
+    "num_heads",
+    "kv_num_heads",
+    "scale",
+    "local_window_size",
+    "softcap",
+    "do_rotary",
+    "rotary_interleaved",
+  ];
+  const told = ["cumulative_sequence_lengths", "past_sequence_lengths", "block_table", "attention_metadata"];
+  const shapes = [["batch_size + 1"], ["batch_size"], ["batch_size", "max_num_blocks"], [3]];
+  const given = (each: ModelValue): ModelValue[] => {
+    if (each.name === "attention_mask" || each.type?.kind !== "tensor") return [];
+    const shape = each.type.shape!;
+    const isCache = /^(past|present)/.test(each.name);
+    const own = isCache ? ["num_blocks", "block_size", shape[1], 16] : ["num_tokens", ...shape.slice(2)];
+    return [{ ...each, type: { ...each.type, shape: own } }];
+  };
+  const nodes = graph.nodes.flatMap((each) => {
+    if (each.name.includes("attn_mask_reformat")) return [];
+    if (each.opType !== "GroupQueryAttention") return [each];
+    const [q, k, v, pastKey, pastValue, , , cos, sin] = each.inputs;
+    const inputs = [q, k, v, pastKey, pastValue, ...told.slice(0, 3), cos, sin, "", "", "", "", "", "", told[3]];
+    const paged = node("PagedAttention", inputs, each.outputs, {}, { domain: each.domain, name: each.name });
+    return [{ ...paged, attributes: new Map([...each.attributes].filter(([name]) => kept.includes(name))) }];
+  });
+  return writeModel({
+    ...model,
+    graph: {
+      ...graph,
+      inputs: [...graph.inputs.flatMap(given), ...told.map((name, at) => value(name, "int32", shapes[at]))],
+      outputs: [...graph.outputs.flatMap(given), ...(readsLengths ? [value("ends", "int32", ["batch_size + 1"])] : [])],
+      valueInfo: [],
+      nodes: [...nodes, ...(readsLengths ? [node("Identity", [told[0]], ["ends"])] : [])],
+    },
   });
 }
 
@@ -272,6 +314,34 @@ test.each(["linear", "paged"] as const)(
     folder.remove();
   },
 );
+
+test.each(["linear", "paged"] as const)(
+  "onnxruntime's PagedAttention, on %s caches: the text of the file without pages",
+  async (cache) => {
+    const answers = publishedAnswers("llama-int4-webgpu")!;
+    const folder = writeFolder([...publishedFiles("llama-int4-webgpu"), ["model.onnx", withVendorsPages()]]);
+    const lm = await CausalLM.load(folder.path, { cache, threads: 1 });
+    const texts: Step[][] = [[], []];
+    const options = { maxTokens: 12, temperature: 0, ignoreEnd: true, logprobs: true } as const;
+    for await (const step of lm.generateBatch([answers.prompt, answers.prompt.slice(4)], options))
+      texts[step.sample].push(step);
+    expectAnswers(texts[0], answers, 2e-2);
+    expect(texts[1].map(({ token }) => token)).toEqual(
+      (await textOf(lm, answers.prompt.slice(4))).map(({ token }) => token),
+    );
+    expect(lm.session.explain()).toMatch(/4 cache updates, all in place/);
+    await lm.release();
+    folder.remove();
+  },
+);
+
+test("a PagedAttention whose lengths something else reads is refused by its name", async () => {
+  const folder = writeFolder([...publishedFiles("llama-int4-webgpu"), ["model.onnx", withVendorsPages(true)]]);
+  await expect(CausalLM.load(folder.path)).rejects.toThrow(
+    /com\.microsoft::PagedAttention \(2 nodes, the first is "\/model\/layers\.0\/attn/,
+  );
+  folder.remove();
+});
 
 test("a file with a batch of one: texts of a batch have states of their own, and pages are refused by its input", async () => {
   const answers = publishedAnswers("llama-int4-cpu")!;

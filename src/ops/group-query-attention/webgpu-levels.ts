@@ -12,7 +12,7 @@ import { type Heads, headsOf } from "../shared/webgpu/heads.js";
 import type { GroupQueryAttention } from "./op.js";
 
 /** How a cache is quantized. */
-export interface Levels {
+interface Levels {
   readonly bits: 4 | 8;
   readonly keyScale: Operand;
   readonly valueScale: Operand;
