@@ -52,7 +52,7 @@ export const isEmpty = computed<boolean>(() => path.value.length === 0);
 
 /** How often a text in the making is drawn at most, and how often its numbers and its cache. */
 const textMilliseconds = 33;
-const cacheMilliseconds = 150;
+const cacheMilliseconds = 250;
 
 /** How full the context is, by what the last answer took: its last token was drawn and has no row yet. */
 export const contextTokens = computed<number>(() => {

@@ -11,7 +11,7 @@ import { countText, shareText, tokenText } from "../words.js";
 
 /** Tokens that are shown one by one, the latest; how often, while they come. */
 const mostTokens = 400;
-const tokenMilliseconds = 400;
+const tokenMilliseconds = 1000;
 
 /** How long a token is pointed at before it is looked up. */
 const restMilliseconds = 120;
