@@ -35,10 +35,24 @@ interface FewRowsTuning {
   readonly mostTerms: number;
 }
 
+/** A tile of a product: its rows and columns, `depth` of k at a time, by `down` times `across` invocations. */
+export interface Tile {
+  readonly rows: number;
+  readonly columns: number;
+  readonly depth: number;
+  readonly down: number;
+  readonly across: number;
+}
+
 /** Products of many rows: `product-tiles.ts`, `product-slices.ts`, `product-matrices.ts`. */
 interface ManyRowsTuning {
   /** Tiles from which on larger ones are taken: those read operands less often, and there are fewer of them. H200, 2026-11-15. */
   readonly enoughTiles: number;
+  /** Tiles in float32 and in float16, tried in this order: the first that makes enough is taken. Larger ones read operands less often and take registers from others. Not measured. */
+  readonly floatTiles: readonly Tile[];
+  readonly halfTiles: readonly Tile[];
+  /** The same in bytes, of 32 of k at a time; none where they are not faster. Not measured. */
+  readonly byteTiles: readonly Tile[];
   /** Workgroups from which on split-K takes 32 columns each, else 16. H200, 2026-11-15. */
   readonly enoughSlices: number;
   /** The same for tiles of subgroup matrices. H200, 2026-11-15. */
@@ -79,7 +93,24 @@ export const usualTuning: Tuning = {
     mostLoads: 24,
     mostTerms: 256,
   },
-  manyRows: { enoughTiles: 96, enoughSlices: 96, enoughMatrixTiles: 96, manyStreams: 160, enoughStreams: 96 },
+  manyRows: {
+    enoughTiles: 96,
+    floatTiles: [
+      { rows: 128, columns: 128, depth: 16, down: 16, across: 16 },
+      { rows: 64, columns: 64, depth: 32, down: 16, across: 16 },
+      { rows: 32, columns: 32, depth: 32, down: 8, across: 8 },
+    ],
+    halfTiles: [
+      { rows: 128, columns: 128, depth: 32, down: 16, across: 16 },
+      { rows: 64, columns: 64, depth: 32, down: 16, across: 8 },
+      { rows: 32, columns: 32, depth: 32, down: 8, across: 8 },
+    ],
+    byteTiles: [],
+    enoughSlices: 96,
+    enoughMatrixTiles: 96,
+    manyStreams: 160,
+    enoughStreams: 96,
+  },
   decode: { enoughWorkgroups: 1024, mostTilesAGroup: 4, mostTileBytes: 268_435_456, tilesAhead: 8 },
 };
 
