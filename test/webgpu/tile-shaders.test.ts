@@ -1,7 +1,9 @@
-// Shaders of products in tiles, checked where no device has float16: they compile without a warning for every kind of weights, and stay within the workgroup memory that
+// Shaders of products in tiles, and of prompts' attention without subgroup matrices, checked where no device has float16: they compile without a warning for every kind of weights, and stay within the workgroup memory that
 // browsers give at least.
 import { expect, test } from "vitest";
 import { CallRecorder } from "../../src/backends/webgpu/recorder.js";
+import { recordPrefill } from "../../src/ops/shared/webgpu/attention-prefill.js";
+import { headsOf } from "../../src/ops/shared/webgpu/heads.js";
 import { recordBlocks } from "../../src/ops/shared/webgpu/product.js";
 import { usualTuning } from "../../src/webgpu-kernels/tuning.js";
 import type { DeviceTraits, Dispatch } from "../../src/webgpu-kernels/webgpu-kernel.js";
@@ -52,7 +54,44 @@ const bytesOf = (code: string): number =>
     0,
   );
 
-test.skipIf(!hasDawn)("they compile and fit", async () => {
+test.skipIf(!hasDawn)("attention compiles, with subgroups and without, and fits", async () => {
+  const device = await NullDevice.open();
+  for (const subgroup of [32, 16, 4, undefined])
+    for (const size of [6, 64, 80, 128, 256, 512])
+      for (const softcap of [0, 3]) {
+        const recorder = new CallRecorder({ ...traits, f16: false, subgroup }, new Set());
+        const heads = (count: number, rows: number): ReturnType<typeof headsOf> =>
+          headsOf(operand("float16", [1, count, rows, size]), count);
+        recordPrefill(
+          {
+            query: heads(4, 20),
+            key: heads(2, 40),
+            value: heads(2, 40),
+            output: heads(4, 20),
+            lengths: undefined,
+            past: 20,
+            causal: true,
+            left: -1,
+            right: -1,
+            window: -1,
+            mask: undefined,
+            scale: 0.1,
+            softcap,
+            sink: undefined,
+          },
+          recorder,
+        );
+        const [{ code, extensions }] = recorder.dispatches;
+        const told = `heads of ${size}, subgroups of ${subgroup}`;
+        expect(extensions, told).toEqual(subgroup !== undefined && subgroup >= 8 ? ["subgroups"] : []);
+        expect(await device.messagesOf(recorder.dispatches[0]), told).toEqual([]);
+        expect(bytesOf(code), told).toBeGreaterThan(0);
+        expect(bytesOf(code), told).toBeLessThanOrEqual(least);
+      }
+  device.release();
+});
+
+test.skipIf(!hasDawn)("products compile and fit", async () => {
   const device = await NullDevice.open();
   for (const { name, tuning, tile } of tunings)
     for (const kind of kinds)

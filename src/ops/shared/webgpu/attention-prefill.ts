@@ -93,7 +93,7 @@ const addedProducts = (sum: string, one: string, other: string): string =>
   `${sum} = ${["x", "y", "z", "w"].reduce((text, letter) => `${text} + ${one}.${letter} * ${other}.${letter}`, sum)};`;
 
 function prefillCode(work: AttentionWork, { subgroup }: DeviceTraits, find: string): string {
-  const { query, key, value, mask, sink } = work;
+  const { query, key, value, mask, padding, softcap, sink } = work;
   const isShuffled = shuffles({ subgroup });
   const quads = quadCount(query.size);
   const valueQuads = quadCount(value.size);
@@ -152,6 +152,11 @@ function prefillCode(work: AttentionWork, { subgroup }: DeviceTraits, find: stri
   const ofSums = (text: (r: number, j: number) => string): string =>
     unrolled(each, (r) => unrolled(across, (j) => text(r, j), " "));
 
+  // Long functions are written out once a row: compilers put each call's whole text in its place.
+  const isLong = mask !== undefined || padding !== undefined || softcap !== 0;
+  const ofKeys = (text: (j: string) => string): string =>
+    isLong ? `for (var j = 0u; j < 4u; j++) { ${text("j")} }` : unrolled(4, (j) => text(`${j}u`));
+
   return `
 var<workgroup> staged: array<vec4f, ${chunk * weightsPitch}>;
 var<workgroup> rowTile: array<vec4f, ${Math.max(counts.key, counts.value)}>;
@@ -204,7 +209,7 @@ ${isShuffled ? "" : `var<workgroup> exchange: array<f32, ${rows * sides}>;`}
     ${unrolled(
       each,
       (r) => `s${r} *= p.scale;
-    ${unrolled(4, (j) => `s${r}[${j}] = select(${hidden}, finished(s${r}[${j}], sample, head${r}, query${r}, u32(key + ${j})), key + ${j} >= seen${r}.x && key + ${j} < seen${r}.y);`)}
+    ${ofKeys((j) => `s${r}[${j}] = select(${hidden}, finished(s${r}[${j}], sample, head${r}, query${r}, u32(key + i32(${j}))), key + i32(${j}) >= seen${r}.x && key + i32(${j}) < seen${r}.y);`)}
     var best${r} = max(max(s${r}.x, s${r}.y), max(s${r}.z, s${r}.w));`,
     )}
     ${together("best", each, (one, other) => `max(${one}, ${other})`, isShuffled)}
@@ -249,11 +254,11 @@ ${isShuffled ? "" : `var<workgroup> exchange: array<f32, ${rows * sides}>;`}
     ${sink === undefined ? "" : `above = max(above, sinkOf(head${r})); total = total * exp(top${r} - above) + exp(sinkOf(head${r}) - above);`}
     let shrink = ${sink === undefined ? "1.0" : `exp(top${r} - above)`};
     if (row${r} < groupRows) {
-      ${unrolled(
-        across,
-        (j) =>
-          `if (${j * sides}u + x < ${valueQuads}u) { writeQuad(sample, head${r}, query${r}, ${j * sides}u + x, weighedMean(sum${r}_${j} * shrink, total, above)); }`,
-      )}
+      var sums = array<vec4f, ${across}>(${unrolled(across, (j) => `sum${r}_${j}`, ", ")});
+      for (var j = 0u; j < ${across}u; j++) {
+        let quad = j * ${sides}u + x;
+        if (quad < ${valueQuads}u) { writeQuad(sample, head${r}, query${r}, quad, weighedMean(sums[j] * shrink, total, above)); }
+      }
     }
   }`,
   )}
