@@ -1,6 +1,7 @@
 // As much of vitest as the suites for devices use, for machines that have Node and nothing else: see bundle.mjs. Tests run one after the other.
 import * as chai from "chai";
 import { JestAsymmetricMatchers, JestChaiExpect, JestExtend } from "@vitest/expect";
+import { fn, restoreAllMocks, spyOn } from "@vitest/spy";
 
 chai.use(JestExtend);
 chai.use(JestChaiExpect);
@@ -66,7 +67,11 @@ export const describe = runnable((name, body) => {
 });
 export const beforeAll = (work) => opening.push(work);
 export const afterAll = (work) => closing.push(work);
-export const vi = { spyOn: () => ({ mockRestore() {} }) };
+const [before, after] = [[], []];
+export const beforeEach = (work) => before.push(work);
+export const afterEach = (work) => after.push(work);
+/** Tests that ask for its clock fail here. */
+export const vi = { fn, restoreAllMocks, spyOn };
 
 /** Runs everything that was asked for; how many passed and failed. */
 export async function runAll() {
@@ -75,6 +80,7 @@ export async function runAll() {
   for (const { name, body } of queue) {
     const began = performance.now();
     try {
+      for (const work of before) await work();
       await body({ skip() {} });
       passed++;
     } catch (error) {
@@ -83,6 +89,7 @@ export async function runAll() {
       if (Array.isArray(error?.actual) || typeof error?.actual === "string")
         console.log(`got ${JSON.stringify(error.actual).slice(0, 3000)}`);
     }
+    for (const work of after) await work();
     if (performance.now() - began > 5000) console.log(`${name}: ${((performance.now() - began) / 1000).toFixed(1)} s`);
   }
   for (const work of closing) await work();

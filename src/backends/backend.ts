@@ -135,6 +135,8 @@ export interface BackendSession {
    * backend computes on the host's own memory, so that all weights must be there. What is not brought is read where a run first needs it.
    */
   bringWeights?(weights: ReadonlyMap<View, string>, onRead: (bytes: number) => void): Promise<void>;
+  /** Rows from which on products keep a device busy: prompts are read so many tokens at a time. Left out where a few do. */
+  readonly busyRows?: number;
   /** Lines of `explain` about the backend's memories, threads and compiled code; none where there is nothing but one memory to tell of. */
   describe(): readonly string[];
   /** Resolves once nothing can be computed any more, with what all that is asked says from then on; left out where a device cannot go away. */

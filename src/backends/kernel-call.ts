@@ -15,16 +15,32 @@ export function isWeight({ plan: { graph } }: Program, value: Value | undefined)
   return !inputs.has(value);
 }
 
-/** A step's call as kernels judge it, with its operands in these places; `viewOf` shows a place that is not on the host, without bytes. */
+/** Operands or outputs, in the declaration's order; undefined where one is left out. */
+export type Operands = readonly (Operand | undefined)[];
+
+/** A step's call as kernels judge it, with its operands in these places. */
 export function kernelCallOf(
+  program: Program,
+  step: Step,
+  inputs: readonly (Placed | undefined)[],
+  outputs: readonly (Placed | undefined)[],
+): KernelCall {
+  return kernelCall(step.node, ...callOperands(program, step, inputs, outputs, hostView));
+}
+
+/**
+ * The operands and outputs of a step's call. `viewOf` shows a place that is not on the host, without bytes; `looked` hears of operands whose bytes
+ * somebody looks at.
+ */
+export function callOperands(
   program: Program,
   { node }: Step,
   inputs: readonly (Placed | undefined)[],
   outputs: readonly (Placed | undefined)[],
-  viewOf: (place: Placed) => View = hostView,
-): KernelCall {
-  return kernelCall(
-    node,
+  viewOf: (place: Placed) => View,
+  looked?: (input: number) => void,
+): readonly [inputs: Operands, outputs: Operands] {
+  return [
     inputs.map((view, at) => {
       const value = node.inputs[at];
       // What shapes decide, and feeds that decide shapes, belong to one program and are not worth another form of their own.
@@ -35,13 +51,14 @@ export function kernelCallOf(
           ? undefined
           : value!.initializer
         : value && program.facts.get(value)?.constant;
-      return view && operandOf(view, known ?? viewOf(view), constant, constant || known !== undefined);
+      const look = looked && ((): void => looked(at));
+      return view && operandOf(view, known ?? viewOf(view), constant, constant || known !== undefined, look);
     }),
     outputs.map((view) => view && operandOf(view, viewOf(view), false, false)),
-  );
+  ];
 }
 
-const operandOf = (place: Placed, view: View, constant: boolean, known: boolean): Operand => ({
+const operandOf = (place: Placed, view: View, constant: boolean, known: boolean, look?: () => void): Operand => ({
   type: view.type,
   shape: view.shape,
   strides: view.strides,
@@ -49,5 +66,8 @@ const operandOf = (place: Placed, view: View, constant: boolean, known: boolean)
   constant,
   known,
   place: place instanceof View ? view : place,
-  view,
+  get view() {
+    if (known) look?.();
+    return view;
+  },
 });

@@ -10,7 +10,7 @@ import { packedInput, pageInputs } from "../rewrite/page-names.js";
 import { Tensor } from "../tensor/tensor.js";
 import { rowsOf } from "./block-pool.js";
 import { int64, int64Table } from "../decoder/decoder-inputs.js";
-import { usualCount } from "./usual-count.js";
+import { usualCount, usualSequences } from "./usual-count.js";
 
 /** A sequence's part of a run, room for its tokens included. */
 export interface SequenceRows {
@@ -94,19 +94,21 @@ export const packedBatch = (sequences: readonly SequenceRows[], columns: number)
   packed(
     sequences.map((own) => (rowsOf(own.tokens) > 0 ? own : { ...own, tokens: 1, slots: [-1] })),
     columns,
-    (count) => count,
+    false,
   );
 
 /** The same, filled up to numbers of tokens and of sequences that recur. */
 export const filledBatch = (sequences: readonly SequenceRows[], columns: number): BatchFeeds =>
-  packed(sequences, columns, usualCount);
+  packed(sequences, columns, true);
 
-function packed(sequences: readonly SequenceRows[], columns: number, countOf: (count: number) => number): BatchFeeds {
-  const { tokens, positions, slots, last } = tokensOf(sequences, countOf);
+function packed(sequences: readonly SequenceRows[], columns: number, fills: boolean): BatchFeeds {
+  const { tokens, positions, slots, last } = tokensOf(sequences, fills ? usualCount : (count) => count);
   const starts = sequences.reduce((all, own) => [...all, all.at(-1)! + rowsOf(own.tokens)], [0]);
   // Tokens that fill up are those of a sequence without rows.
   const isFilled = starts.at(-1)! < tokens.length;
-  const samples = countOf(sequences.length + (isFilled ? 1 : 0));
+  const isMixed = starts.at(-1)! > sequences.length;
+  const least = sequences.length + (isFilled ? 1 : 0);
+  const samples = !fills ? least : isMixed ? usualSequences(sequences.length) : usualCount(least);
   while (starts.length <= samples) starts.push(tokens.length);
   const none = Array.from({ length: samples - sequences.length }, () => []);
   return {

@@ -22,21 +22,19 @@ export class SlotPool {
   ): Tensor {
     const own = this.#taken.get(owner) ?? new Map<string, Tensor>();
     this.#taken.set(owner, own);
-    const key = `${input} ${dims.join()}`;
-    let slot = own.get(`${key} ${use}`);
+    // Of each use apart: programs find the same slots in the same places again.
+    const key = `${input} ${dims.join()} ${use}`;
+    let slot = own.get(key);
     if (slot === undefined) {
       slot = this.#free.get(key)?.pop() ?? this.#session.createSlot(input, dims, bounds);
-      own.set(`${key} ${use}`, slot);
+      own.set(key, slot);
     }
     return slot;
   }
 
   /** Takes back all that an owner has. */
   giveAll(owner: object): void {
-    for (const [name, slot] of this.#taken.get(owner) ?? []) {
-      const key = name.slice(0, name.lastIndexOf(" "));
-      this.#free.set(key, [...(this.#free.get(key) ?? []), slot]);
-    }
+    for (const [key, slot] of this.#taken.get(owner) ?? []) this.#free.set(key, [...(this.#free.get(key) ?? []), slot]);
     this.#taken.delete(owner);
   }
 }

@@ -38,10 +38,10 @@ export interface DecoderEngine {
 export function linearEngine(session: Session, { capacity, chunk, sinks, longFrom }: ReadingOptions): DecoderEngine {
   const decoder = new Decoder(session, { overwriteLogits: true });
   const { isDevice } = session;
-  const reading = { chunk: chunk ?? (isDevice ? budget.deviceChunk : budget.hostChunk), recurs: isDevice };
+  const reading = { chunk: chunk ?? session.busyRows ?? budget.hostChunk, recurs: isDevice };
   const shape = { sinks, longFrom, overwrites: decoder.overwrites, isWhole: decoder.ragged };
   // Without lengths of their own and without padding in front, texts are read one by one.
-  const isApart = !decoder.ragged && !decoder.padsFront;
+  const isApart = decoder.fixesBatch || (!decoder.ragged && !decoder.padsFront);
   const open = (): Context => LinearLayout.open(decoder, { capacity, ...shape })[0];
   return {
     engine: new TokenEngine(new LinearLayout(decoder, reading, isDevice)),
@@ -69,7 +69,8 @@ export function pagedEngine(
 ): DecoderEngine {
   const decoder = new PagedDecoder(session, paged, capacity, apart);
   const tokenBudget = chunk ?? decoder.usualTokens;
-  const settings = { tokenBudget, mostRunning: Infinity, watermark: 0, mostPreemptions: 3 };
+  const promptBudget = chunk ?? decoder.promptTokens;
+  const settings = { tokenBudget, promptBudget, mostRunning: Infinity, watermark: 0, mostPreemptions: 3 };
   const shape = { capacity, sinks, overwrites: decoder.overwrites, isWhole: true };
   const open = (salt?: string): Context => PagedLayout.open(decoder, shape, salt);
   return {

@@ -130,6 +130,7 @@ export class PagedDecoder {
   /** Resolves once the device is gone, with why; undefined where there is none. */
   readonly lost: Promise<InsituError> | undefined;
   readonly #decoder: Decoder;
+  readonly #busyRows: number;
   /** True if every token is read as a sample of its own: what comes of it does not depend on what is read with it. */
   readonly #apart: boolean;
   /** Hands out the last hidden state, where the model does. */
@@ -145,6 +146,7 @@ export class PagedDecoder {
       );
     this.#apart = apart;
     this.goesAhead = session.isDevice;
+    this.#busyRows = session.busyRows ?? 0;
     this.lost = session.lost;
     const hidden = hiddenOutputs.find((name) => session.outputNames.includes(name));
     this.#hidden = hidden === undefined ? undefined : new Decoder(session, { measures: hidden });
@@ -163,6 +165,11 @@ export class PagedDecoder {
   /** Tokens of several texts that one run should read at most, so that the others need not wait long: a GPU is not busy with few. */
   get usualTokens(): number {
     return this.goesAhead ? budget.deviceStep : budget.hostStep;
+  }
+
+  /** The same of a run that nobody waits for with a text that comes. */
+  get promptTokens(): number {
+    return Math.max(this.usualTokens, this.#busyRows);
   }
 
   /** True if tokens can be drawn where the model runs. */

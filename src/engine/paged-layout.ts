@@ -18,18 +18,27 @@ import type { EngineText } from "./text.js";
 /** Slots that texts which do not run leave for those that do, where texts keep states without rows: contexts that wait have one each. */
 const keptSlots = 8;
 
+/** How texts on pages are scheduled. */
+export interface PagedSettings extends Omit<SchedulerOptions, "blockSize"> {
+  /** Tokens that a run reads at most while no text has begun to come, which would wait for it. */
+  readonly promptBudget: number;
+}
+
 /** Pages, and the texts that lie there. */
 export class PagedLayout implements Layout, TextBlocks {
   readonly draws: boolean;
   readonly goesAhead: boolean;
   readonly #decoder: PagedDecoder;
   readonly #scheduler: Scheduler;
+  /** Tokens that a run reads at most: while texts come, and while none does. */
+  readonly #budgets: readonly [beside: number, alone: number];
   readonly #lane = new Lane();
   readonly #texts = new Map<string, EngineText>();
   #drawer: TokenDrawer | undefined;
 
-  constructor(decoder: PagedDecoder, settings: Omit<SchedulerOptions, "blockSize">) {
+  constructor(decoder: PagedDecoder, { promptBudget, ...settings }: PagedSettings) {
     this.#decoder = decoder;
+    this.#budgets = [settings.tokenBudget, promptBudget];
     this.draws = decoder.draws;
     this.goesAhead = decoder.goesAhead;
     const { pool, states } = decoder.pages;
@@ -98,7 +107,8 @@ export class PagedLayout implements Layout, TextBlocks {
       const text = this.#texts.get(id)!;
       return !slides.has(text) && isReady(text);
     };
-    const { parts, admitted, stuck } = this.#scheduler.plan(isPlanned);
+    const [beside, alone] = this.#budgets;
+    const { parts, admitted, stuck } = this.#scheduler.plan(isPlanned, texts.some(isComing) ? beside : alone);
     for (const { id } of admitted) {
       const text = this.#texts.get(id)!;
       try {
@@ -241,5 +251,9 @@ export class PagedLayout implements Layout, TextBlocks {
 
 /** Of a run that nothing was asked of. */
 const noResult: PagedResult = { tokens: [], logitsOf: () => new Float32Array() };
+
+/** True for a text that somebody reads as it comes. */
+const isComing = (text: EngineText): boolean =>
+  !text.isOver && text instanceof MadeText && text.made + text.drawnAhead > 0;
 
 const drawingOf = (text: EngineText): OneDrawing | undefined => (text instanceof MadeText ? text.drawing : undefined);

@@ -38,6 +38,12 @@ const [fine, coarse] = [16, 64];
 /** The least length of a part that has room for so many tokens. */
 const lengthFor = (tokens: number): number => (tokens <= fine ? fine : Math.ceil(tokens / coarse) * coarse);
 
+/** The greatest length of a part of up to so many tokens: powers of two, and one between each and the next. */
+function usualLength(tokens: number): number {
+  const power = 2 ** Math.floor(Math.log2(tokens));
+  return tokens >= 1.5 * power ? 1.5 * power : power;
+}
+
 /** So many tokens are read one by one sooner than with others. */
 const fewest = 2;
 
@@ -46,7 +52,7 @@ export function nextPart(left: number, before: number, { chunk, recurs = false }
   const whole = (count: number): PromptPart => ({ count, again: 0 });
   if (left >= chunk) return whole(chunk);
   if (!recurs) return whole(left);
-  if (left >= coarse) return whole(left - (left % coarse));
+  if (left >= coarse) return whole(usualLength(left));
   if (left <= fewest) return whole(1);
   const count = lengthFor(left);
   if (count <= chunk && before >= count - left) return { count, again: count - left };

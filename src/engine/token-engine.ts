@@ -11,6 +11,7 @@ import { InsituError } from "../base/error.js";
 import { valueText } from "../base/value-text.js";
 import { Drafting } from "./drafting.js";
 import { MadeText } from "./made-text.js";
+import type { Lane } from "./lane.js";
 import type { BegunRuns, BegunStep, Layout, PartResult, Step } from "./step.js";
 import type { EngineText } from "./text.js";
 import { flight } from "./tuning.js";
@@ -94,7 +95,11 @@ export class TokenEngine {
   /** Plans steps and begins them; true if more may be begun before anything lands. */
   async #begin(): Promise<boolean> {
     const { layout } = this;
-    const goesOn = (text: EngineText): boolean => text.isAsked && this.#mayBegin(text);
+    const depths = this.#depths();
+    const goesOn = (text: EngineText): boolean => {
+      const lane = layout.laneOf(text);
+      return text.isAsked && text.isReady(lane) && lane.underWay < depths.get(lane)!;
+    };
     const guessedFor = [...this.#texts].filter((text) => text instanceof MadeText && text.wantsDraft && goesOn(text));
     if (guessedFor.length > 0) await this.drafting.propose(guessedFor as MadeText[]);
     const { steps, failed, stuck } = layout.plan(goesOn);
@@ -115,10 +120,15 @@ export class TokenEngine {
     return layout.goesAhead && steps.length > 0;
   }
 
-  #mayBegin(text: EngineText): boolean {
-    const lane = this.layout.laneOf(text);
-    const depth = this.#seriesOf(text) > 1 ? flight.seriesDepth : flight.depth;
-    return text.isReady(lane) && lane.underWay < (this.layout.goesAhead ? depth : 1);
+  /** Steps that may be under way in each lane: fewer where all its texts go on in series. One depth for all: a text that is left out of a step waits for its token. */
+  #depths(): ReadonlyMap<Lane, number> {
+    const depths = new Map<Lane, number>();
+    for (const text of this.#texts) {
+      const own = !this.layout.goesAhead ? 1 : this.#seriesOf(text) > 1 ? flight.seriesDepth : flight.depth;
+      const lane = this.layout.laneOf(text);
+      if (text.isAsked && !text.isOver) depths.set(lane, Math.max(own, depths.get(lane) ?? 1));
+    }
+    return depths;
   }
 
   /** Begins a step. Where it is refused, its texts are read one by one: only those that fail alone have failed. */

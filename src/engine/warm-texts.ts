@@ -2,7 +2,7 @@
  * Warming up: the steps that servers usually run are run once before anybody asks, so that the first texts wait for no shader. They are texts like
  * others, on sequences of their own of which nothing is left: their blocks are free, and no prefix is known by them.
  */
-import { usualCount } from "../cache/usual-count.js";
+import { usualCount, usualSequences } from "../cache/usual-count.js";
 import type { Context } from "./context.js";
 import { MadeText } from "./made-text.js";
 import type { PagedRows } from "./paged-rows.js";
@@ -26,21 +26,23 @@ const mostTexts = 64;
 const shortPrompt = 5;
 
 /**
- * The usual steps, each as the lengths of the prompts that are read at once, in the order in which they are needed: one text, its prompts from the
- * shortest, which takes least, to the longest that one run reads, then numbers of texts.
+ * The usual steps, each as the lengths of the prompts that are read at once, in the order in which most texts need them: one text, as many tokens as one
+ * run reads, of one prompt and of several, then numbers of texts, and shorter prompts.
  */
 export function usualSteps({ texts, tokens, context }: StepBounds): readonly (readonly number[])[] {
   const longest = Math.max(1, Math.min(tokens, context - 1));
-  // A run that has to be filled up has a sequence more.
-  const prompts = usualCounts(longest - 1).map((count) => (usualCount(count - 1) === count ? count - 1 : count));
-  const counts = usualCounts(Math.min(texts, tokens, mostTexts)).slice(1);
+  const prompts = usualCounts(longest - 1);
+  const several = usualCounts(Math.min(texts, tokens, mostTexts)).slice(1);
+  // Of each number of sequences one run that reads as many tokens as a run does.
+  const largest = several.filter((count) => usualSequences(count + 1) > usualSequences(count));
+  const stepOf = (count: number, most: number): readonly number[] =>
+    new Array<number>(count).fill(Math.min(most, Math.floor(tokens / count), longest));
   return [
-    ...prompts.map((length) => [length]),
-    [longest],
-    ...counts.map((count) => {
-      const length = Math.min(shortPrompt, Math.floor(tokens / count), longest);
-      return new Array<number>(count).fill(length);
-    }),
+    [1],
+    ...(longest > 1 ? [[longest]] : []),
+    ...largest.map((count) => stepOf(count, longest)),
+    ...several.filter((count) => !largest.includes(count)).map((count) => stepOf(count, shortPrompt)),
+    ...prompts.slice(1).map((length) => [length]),
   ];
 }
 

@@ -14,7 +14,7 @@ import type { Plan } from "./plan.js";
 import { compileProgram, type Program, type Step } from "./program.js";
 
 /** Programs kept at once. */
-const most = 32;
+const most = 64;
 
 /** Compilations that may go into finding the inputs whose contents decide shapes. */
 const mostTrials = 16;

@@ -111,9 +111,9 @@ export class Scheduler {
     if (this.#running.includes(text) || this.#paused.includes(text)) text.computed = computed;
   }
 
-  /** What the next run reads of texts that can be read now: of all where left out. `commit` must follow. */
-  plan(isReady: (id: string) => boolean = () => true): StepPlan {
-    const step = new Step(this.#options.tokenBudget);
+  /** What the next run reads of texts that can be read now, of all where left out, within a budget of tokens. `commit` must follow. */
+  plan(isReady: (id: string) => boolean = () => true, budget: number = this.#options.tokenBudget): StepPlan {
+    const step = new Step(budget);
     for (const text of this.#running) this.#shareMore(text, step);
     while (step.preempted.length === 0 && this.#admit(step));
     this.#resume(step);

@@ -329,6 +329,11 @@ export class Session {
     return this.#live().pairings.own.stateful.location !== "cpu";
   }
 
+  /** For engines: tokens of prompts that one run reads so that the device is busy; undefined where a few do. */
+  get busyRows(): number | undefined {
+    return this.#live().opened.busyRows;
+  }
+
   /** For servers: resolves once the device is gone, with what all runs say from then on; undefined where there is none. */
   get lost(): Promise<InsituError> | undefined {
     return this.#live().opened.lost;

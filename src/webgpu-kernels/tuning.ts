@@ -57,6 +57,11 @@ interface ManyRowsTuning {
   readonly enoughSlices: number;
   /** The same for tiles of subgroup matrices. H200, 2026-11-15. */
   readonly enoughMatrixTiles: number;
+  /** Workgroups from which on attention in matrices takes 128 rows each, else 64: twice the rows share what is brought in. H200, 2026-11-18: 2,048 queries over 32,768 keys 5.6 to 4.5 ms, 512 over 4,096 0.18 to 0.29. */
+  readonly manyAttentions: number;
+  /** Rows of a prompt that one run reads: more keep a device busier, take memory and let others wait. Where subgroups multiply no matrices, and where they do. H200, 2026-11-18: a prompt of 4,096 tokens in runs of 512, 1024, 2048, 4096 takes 88, 76, 67, 60 ms. */
+  readonly busyRows: number;
+  readonly busyMatrixRows: number;
   /** Workgroups of streamed matrices from which on each has fewer loads under way: two steps of it. H200, 2026-11-15. */
   readonly manyStreams: number;
   readonly enoughStreams: number;
@@ -108,6 +113,9 @@ export const usualTuning: Tuning = {
     byteTiles: [],
     enoughSlices: 96,
     enoughMatrixTiles: 96,
+    manyAttentions: 192,
+    busyRows: 512,
+    busyMatrixRows: 2048,
     manyStreams: 160,
     enoughStreams: 96,
   },
@@ -134,6 +142,8 @@ export const keeping = {
   mostInARow: 2,
   /** Bytes of an upload that is compared with the one before, to be spared where it is the same. Comparing costs the host less than a write up to here. Not measured. */
   mostComparedBytes: 256,
+  /** Steps that others are recorded like: a decoder has some ten kinds in each program. More hold more text of shaders. Not measured. */
+  mostLikeSteps: 2048,
   /** Bytes of memory that is mapped in vain, and runs of a series up to which it is: series come in many lengths. Not measured. */
   spareBytes: 65_536,
   spareRuns: 16,

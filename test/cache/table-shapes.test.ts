@@ -14,7 +14,8 @@ test("a text that grows past 64 blocks", async () => {
   expect(made.length).toBe(80);
   const shapes = run.mock.calls.map(([feeds]) => String(feeds[pageInputs.tables].dims));
   expect(shapes.length).toBe(80);
-  expect([...new Set(shapes)]).toEqual(["1,90"]);
+  // The prompt is read as one of few numbers of sequences.
+  expect([...new Set(shapes)]).toEqual(["5,90", "1,90"]);
 });
 
 test("whole numbers of every size", () => {

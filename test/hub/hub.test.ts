@@ -294,6 +294,8 @@ test("models in folders of their own, and in two files: what one needs is fetche
   files.set("onnx/vision_encoder.onnx", Uint8Array.of(1));
   const split = ["decoder_model_merged_q4.onnx", "decoder_model_merged_q4.onnx_data", "embed_tokens.onnx"];
   expect(await fetched("q4")).toEqual([...split.map((name) => `onnx/${name}`), ...common].toSorted());
+  files.set("onnx/model_int8.onnx", Uint8Array.of(1));
+  expect(await fetched("int8")).toEqual(["onnx/embed_tokens.onnx", "onnx/model_int8.onnx", ...common].toSorted());
 });
 
 test("a cache that cannot be written: one sentence", async () => {

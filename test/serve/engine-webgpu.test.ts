@@ -127,7 +127,7 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
       cache: "paged",
       blockSize: 4,
       keep: 0,
-      blocks: 24,
+      blocks: 12,
     });
     const engine = createEngine(lm, { tokenBudget: 12, mostRunning: 6, mostWaiting: 500, mostPreemptions: 2 });
     const ways: readonly (readonly [GenerateOptions, Partial<Parameters<typeof submit>[1]>])[] = [

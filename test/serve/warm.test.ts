@@ -11,17 +11,16 @@ import { noWebgpu } from "../support/backends.js";
 import { LosableGpu } from "../support/losable-gpu.js";
 import { until } from "./scripted-engine.js";
 
-test("the usual steps: one text with short prompts first, within what a server allows", () => {
+test("the usual steps: what most texts need first, within what a server allows", () => {
   const told = (texts: number, tokens: number, context: number): readonly string[] =>
     usualSteps({ texts, tokens, context }).map((lengths) => `${lengths.length} × ${lengths[0]}`);
-  expect(told(6, 1024, 30)).toEqual(
-    ["1 × 1", "1 × 2", "1 × 3", "1 × 4", "1 × 5", "1 × 7", "1 × 11", "1 × 15", "1 × 23", "1 × 29"].concat(
-      [2, 3, 4, 6].map((count) => `${count} × 5`),
-    ),
-  );
-  expect(told(1000, 60, 2).slice(0, 2)).toEqual(["1 × 1", "2 × 1"]);
+  const short = ["1 × 2", "1 × 3", "1 × 4", "1 × 6", "1 × 8", "1 × 12", "1 × 16", "1 × 24"];
+  expect(told(6, 1024, 30)).toEqual(["1 × 1", "1 × 29", "4 × 29", "2 × 5", "3 × 5", "6 × 5", ...short]);
+  // As many tokens as a run reads, for each number of sequences that runs are filled up to.
+  expect(told(64, 1024, 2000).slice(0, 5)).toEqual(["1 × 1", "1 × 1024", "4 × 256", "16 × 64", "64 × 16"]);
+  expect(told(1000, 60, 2).slice(0, 3)).toEqual(["1 × 1", "4 × 1", "16 × 1"]);
   expect(told(1000, 60, 2).at(-1)).toBe("48 × 1");
-  expect(told(5, 3, 8)).toEqual(["1 × 1", "1 × 2", "1 × 3", "2 × 1", "3 × 1"]);
+  expect(told(5, 3, 8)).toEqual(["1 × 1", "1 × 3", "2 × 1", "3 × 1", "1 × 2"]);
 });
 
 test("on a processor there is nothing to compile", async () => {

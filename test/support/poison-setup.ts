@@ -11,9 +11,12 @@ interface Modules {
 let restore: (() => void) | undefined;
 
 beforeAll(async () => {
-  if (!/\/test\/webgpu\/kernels\//.test(expect.getState().testPath ?? "")) return;
+  const path = expect.getState().testPath ?? "";
+  if (!/\/test\/webgpu\//.test(path)) return;
   const { checking } = await import("../../src/webgpu-kernels/shader-part.js");
   checking.texts = true;
+  restore = () => void (checking.texts = false);
+  if (!/\/test\/webgpu\/kernels\//.test(path)) return;
   const dawn = await import("webgpu").catch(() => undefined);
   if (dawn === undefined) return;
   const { prototype } = (dawn.globals as { readonly GPUDevice: { readonly prototype: Modules } }).GPUDevice;

@@ -8,7 +8,7 @@ import type { Context } from "#insitu/engine/context.js";
 import { EmbeddedText } from "#insitu/engine/embedded-text.js";
 import { MadeText } from "#insitu/engine/made-text.js";
 import type { PagedDecoder } from "#insitu/engine/paged-decoder.js";
-import { PagedLayout } from "#insitu/engine/paged-layout.js";
+import { PagedLayout, type PagedSettings } from "#insitu/engine/paged-layout.js";
 import type { PagedRows } from "#insitu/engine/paged-rows.js";
 import { longPause } from "#insitu/engine/pause.js";
 import type { EngineText, TextOwner } from "#insitu/engine/text.js";
@@ -17,7 +17,6 @@ import { TokenEngine } from "#insitu/engine/token-engine.js";
 import { warming } from "#insitu/engine/tuning.js";
 import { usualSteps, warmStep, warmTokens } from "#insitu/engine/warm-texts.js";
 import { FairPlaces } from "#insitu/schedule/fair-places.js";
-import type { SchedulerOptions } from "#insitu/schedule/scheduler.js";
 import type {
   EmbeddingAsker,
   Engine,
@@ -35,7 +34,7 @@ import type { PrefixStore } from "./prefix-store.js";
 import { SavedPrefixes } from "./saved-prefixes.js";
 
 /** An engine's options without gaps. */
-interface EngineSettings extends Omit<SchedulerOptions, "blockSize"> {
+interface EngineSettings extends PagedSettings {
   /** Texts that wait at a time, those that ran before not counted. */
   readonly mostWaiting: number;
   readonly prefixes: PrefixStore | undefined;
@@ -241,13 +240,13 @@ export class TextEngine implements Engine {
 
   /** Runs the usual steps, one after the other. What fails for a reason of its own is left to the texts that need it. */
   async #warm(
-    { mostRunning, tokenBudget }: Pick<SchedulerOptions, "mostRunning" | "tokenBudget">,
+    { mostRunning, promptBudget }: Pick<PagedSettings, "mostRunning" | "promptBudget">,
     limitMilliseconds: number = warming.milliseconds,
   ): Promise<void> {
     const { blockSize } = this.#decoder.pages.pool;
     const until = performance.now() + limitMilliseconds;
     let took = 0;
-    for (const lengths of usualSteps({ texts: mostRunning, tokens: tokenBudget, context: this.context })) {
+    for (const lengths of usualSteps({ texts: mostRunning, tokens: promptBudget, context: this.context })) {
       // One that has to pause for others would be read again.
       const blocks = lengths.reduce((sum, length) => sum + Math.ceil((length + warmTokens) / blockSize), 0);
       if (blocks > this.#layout.available) continue;

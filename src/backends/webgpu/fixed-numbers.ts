@@ -18,6 +18,8 @@ interface Given {
 /** What the steps of one session were given. */
 export class FixedNumbers {
   readonly #given = new WeakMap<Node, Map<string, Given>>();
+  /** Sets of numbers as text: like steps have them in common. */
+  readonly #texts = new WeakMap<Dispatch["parameters"], string>();
 
   /** A dispatch of a step as it is to be compiled in the run of this number; `position` tells it from the step's others. */
   settle(node: Node, dispatch: Dispatch, position: number, run: number): Dispatch {
@@ -27,13 +29,21 @@ export class FixedNumbers {
     const key = `${position} ${dispatch.name}`;
     let given = ofNode.get(key);
     if (given === undefined) ofNode.set(key, (given = { fixed: new Set(), run: -Infinity, inARow: 0 }));
-    const { parameters, open = [] } = dispatch;
-    const numbers = JSON.stringify(Object.entries(parameters).filter(([name]) => !open.includes(name)));
+    const numbers = this.#textOf(dispatch);
     if (given.fixed.has(numbers)) return dispatch;
     given.inARow = run - given.run <= keeping.lastingRuns ? given.inARow + 1 : 0;
     given.run = run;
     if (given.inARow > keeping.mostInARow) return { ...dispatch, fixed: false };
     given.fixed.add(numbers);
     return dispatch;
+  }
+
+  #textOf({ parameters, open = [] }: Dispatch): string {
+    let text = this.#texts.get(parameters);
+    if (text === undefined) {
+      text = JSON.stringify(Object.entries(parameters).filter(([name]) => !open.includes(name)));
+      this.#texts.set(parameters, text);
+    }
+    return text;
   }
 }

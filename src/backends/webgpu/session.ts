@@ -194,10 +194,11 @@ export class WebgpuSession {
 
   /** The pipeline of a dispatch: it is compiled from now on where the device does not have it. */
   pipelineOf(dispatch: Dispatch): Promise<GPUComputePipeline> {
-    let pipeline = this.#pipelinesOf.get(dispatch);
+    const original = this.recorded.originalOf(dispatch);
+    let pipeline = this.#pipelinesOf.get(original);
     if (pipeline === undefined) {
-      pipeline = pipelineFor(this.device.shared, dispatch);
-      this.#pipelinesOf.set(dispatch, pipeline);
+      pipeline = pipelineFor(this.device.shared, original);
+      this.#pipelinesOf.set(original, pipeline);
     }
     return pipeline;
   }

@@ -31,9 +31,12 @@ export function webgpuBackend(kernels: KernelTable<WebgpuKernel>): Backend {
         throw new Unavailable("backend", "invalid-argument", `WebGPU has no GPU here: ${reason}`);
       }
       const session = new WebgpuSession(device, kernels, fallback ?? "host", read);
+      const { subgroupMatrix, tuning } = device.traits;
+      const { busyRows, busyMatrixRows } = tuning.manyRows;
       let releasing: Promise<void> | undefined;
       return {
         describe: () => session.describe(),
+        busyRows: subgroupMatrix === undefined ? busyRows : busyMatrixRows,
         lost: session.device.lost,
         checkWeights: (weights) => session.memory.checkWeights(weights),
         bringWeights: (weights, onRead) => session.after(() => session.weights.bring(weights, onRead)),

@@ -16,6 +16,7 @@ import {
   type TileShape,
   type TileStart,
 } from "./attention-tile.js";
+import { isLasting } from "./packed-batch.js";
 import { hidden } from "./score-marks.js";
 
 /** A workgroup goes over four tiles at most: beyond, other workgroups would have done them sooner. */
@@ -43,7 +44,7 @@ export function recordAtOnce(
       parts: [packing, scoresPart(work, queries, start, recorder.device), sinkPart(work), outputPart(work)],
       code: codeOf(work, rows, start, recorder.device),
       parameters: { ...sizesOf(work), scale: { float: work.scale } },
-      fixed: true,
+      fixed: isLasting(work),
       workgroups: [1, key.heads * chunks, query.batch],
       ...(only === undefined ? {} : { only }),
     }),

@@ -27,6 +27,7 @@ import {
   type TileShape,
   type TileStart,
 } from "./attention-tile.js";
+import { isLasting } from "./packed-batch.js";
 import { hidden } from "./score-marks.js";
 
 const shape: TileShape = { invocations: 256, tiles: 1 };
@@ -99,7 +100,7 @@ export function recordTiles(
       parts: [packing, scoresPart(work, queries, start, recorder.device), scratch("partials", partials, true)],
       code: tilesCode(work, rows, each, start, recorder.device),
       parameters: { ...sizes, scale: { float: work.scale } },
-      fixed: true,
+      fixed: isLasting(work),
       workgroups: [Math.ceil(tiles / each), key.heads * chunks, query.batch],
       ...only,
     }),
@@ -110,7 +111,7 @@ export function recordTiles(
       parts: [packing, visiblePart(work), sinkPart(work), outputPart(work), scratch("partials", partials, false)],
       code: combineCode(work, recorder.device.tuning.decode),
       parameters: sizes,
-      fixed: true,
+      fixed: isLasting(work),
       workgroups: [query.rows, query.heads, query.batch],
       ...only,
     }),

@@ -110,6 +110,10 @@ export const onlySeveral = (
     ? { only: { of: packed.starts.operand, steps: true, least: 2, most: Infinity } }
     : {};
 
+/** True where the numbers of a dispatch last from run to run: those of packed batches change with the samples, and one pipeline serves all. */
+export const isLasting = ({ packed }: Pick<AttentionWork, "packed">): boolean =>
+  packed === undefined || packed.samples === 1;
+
 /** Leaves a function where a sample is none that the dispatch serves one by one. */
 export const unserved = (packed: Packed | undefined, result: string): string =>
   packed?.serves === "one" ? `if (queriesOf(sample) != 1u) { return ${result}; }` : "";

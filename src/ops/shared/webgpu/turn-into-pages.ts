@@ -145,8 +145,8 @@ function turningDispatch(name: string, sides: readonly Side[], slots: Slots, dev
     ],
     code,
     parameters,
-    // What runs for every token has its numbers in the shader.
-    fixed: rows === 1,
+    // What runs for every token of one text has its numbers in the shader; numbers of several texts change with their count.
+    fixed: rows === 1 && batch === 1,
     workgroups: [rows, sides.reduce((sum, side) => sum + side.source.heads, 0), batch],
   });
 }
