@@ -57,10 +57,9 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
   );
 
   test("a large state that follows another of its sizes takes its memory over, zeroed, for a while", async () => {
-    const { globals } = (await import("webgpu")) as unknown as {
-      readonly globals: { GPUDevice: { prototype: GPUDevice } };
-    };
-    const made = vi.spyOn(globals.GPUDevice.prototype, "createBuffer");
+    const dawn = await import("webgpu");
+    const { prototype } = (dawn.globals as { readonly GPUDevice: { readonly prototype: GPUDevice } }).GPUDevice;
+    const made = vi.spyOn(prototype, "createBuffer");
     const cachesMade = (): number =>
       made.mock.calls.filter(([{ label }]) => label?.startsWith('cache "') === true).length;
     const session = await open("webgpu");

@@ -29,7 +29,7 @@ const kinds = {
   reused: ["reused", "A token of the prompt that was there already, and was not read again."],
   shared: ["shared by branches", "Several branches begin with these tokens: one row serves all of them."],
   own: ["held by another text", "Rows of another text of yours that is being made."],
-  kept: ["kept for later", "Nobody uses these rows now. A text that begins alike finds them here."],
+  kept: ["kept for later", "These rows are not in use now. A prompt that begins alike reuses them."],
   evicted: ["evicted", "Held another text, which had to give way to this one."],
   other: ["somebody else’s", "Rows of other users of this server: only that they are taken is told."],
   free: ["free", "Room for more tokens."],
