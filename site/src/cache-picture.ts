@@ -134,7 +134,7 @@ export class Painting {
     if (all !== this.#colours || marked !== this.#marked || this.#marked !== undefined) this.#cells = [];
     [this.#colours, this.#marked] = [all, marked];
     if (this.#cells.length === 0) {
-      const scale = canvas.width / canvas.clientWidth || 1;
+      const scale = canvas.height / grid.height;
       context.setTransform(scale, 0, 0, scale, 0, 0);
       context.clearRect(0, 0, canvas.width, canvas.height);
     }

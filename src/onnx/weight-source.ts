@@ -56,7 +56,7 @@ class WeightSource {
       if (file.isNear !== true) await before;
       await file.read(offset, target);
     });
-    this.#last = Promise.allSettled([before, read]);
+    this.#last = Promise.allSettled([before, read]).then(() => undefined);
     return read;
   }
 

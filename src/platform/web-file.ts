@@ -32,7 +32,46 @@ class MemoryFile implements ReadableFile {
   async close(): Promise<void> {}
 }
 
-type Reader = ReadableStreamDefaultReader<Uint8Array>;
+/** A response as it comes: what one read gives is gone at the next. */
+interface Reader {
+  read(): Promise<{ readonly done: boolean; readonly value?: Uint8Array | undefined }>;
+  cancel(): Promise<void>;
+}
+
+/** Bytes that a response is read in at once. */
+const atOnce = 2 ** 18;
+
+/** A reader with one buffer of its own, where the engine fills one: else every piece that arrives leaves its memory to the collector. */
+function readerOf(body: ReadableStream<Uint8Array>): Reader {
+  let reader: ReadableStreamBYOBReader;
+  try {
+    reader = body.getReader({ mode: "byob" });
+  } catch {
+    return body.getReader();
+  }
+  let own = new Uint8Array(atOnce);
+  return {
+    async read() {
+      const { done, value } = await reader.read(own);
+      if (value === undefined) return { done };
+      own = new Uint8Array(value.buffer);
+      return { done, value };
+    },
+    cancel: () => reader.cancel(),
+  };
+}
+
+/** A response that is being read. */
+interface Coming {
+  readonly reader: Reader;
+  /** Where its unread part starts. */
+  position: number;
+  /** What has arrived of it and is unread. */
+  pending: Uint8Array;
+}
+
+/** Responses of one file that are open at once: parts that are read in turn go on where they were, each in its own. */
+const mostOpen = 4;
 
 /** A file read from responses. One request serves all reads that follow each other; what lies elsewhere is asked for anew. */
 class FetchedFile implements ReadableFile {
@@ -42,10 +81,8 @@ class FetchedFile implements ReadableFile {
   readonly #url: string;
   /** True if the server answers with a part of the file where it is asked for one. */
   readonly #ranged: boolean;
-  #reader: Reader | undefined;
-  /** Where the unread part of the response starts. */
-  #position = 0;
-  #pending: Uint8Array = new Uint8Array();
+  /** The one that was read last comes last. */
+  readonly #coming: Coming[] = [];
 
   /** `response` is the first answer; `body` is its content where that starts at the file's first byte. */
   constructor(url: string, size: number, ranged: boolean, response: Response, body?: ReadableStream<Uint8Array>) {
@@ -56,7 +93,7 @@ class FetchedFile implements ReadableFile {
     const tag = response.headers.get("etag");
     this.version = tag === null || tag.startsWith("W/") ? undefined : `${this.identity} ${tag}`;
     this.#ranged = ranged;
-    this.#reader = body?.getReader();
+    if (body !== undefined) this.#coming.push(comingFrom(body, 0));
   }
 
   get inOrder(): boolean {
@@ -66,47 +103,73 @@ class FetchedFile implements ReadableFile {
   async read(offset: number, target: Uint8Array): Promise<void> {
     if (offset + target.length > this.size)
       throw new Error(`${this.#url} ended after ${this.size} bytes, ${offset + target.length} were asked for`);
-    const gap = offset - this.#position;
-    if (this.#reader === undefined || gap < 0 || (this.#ranged && gap > smallGap)) await this.#request(offset);
-    await this.#take(offset - this.#position, undefined);
-    await this.#take(target.length, target);
+    const coming = this.#openAt(offset) ?? (await this.#request(offset));
+    try {
+      await this.#take(coming, offset - coming.position, undefined);
+      await this.#take(coming, target.length, target);
+    } catch (error) {
+      await this.#end(coming);
+      throw error;
+    }
   }
 
-  async #request(offset: number): Promise<void> {
-    await this.close();
+  /** The open response that reaches a place soonest; undefined where none is near before it. */
+  #openAt(offset: number): Coming | undefined {
+    const reaching = this.#coming.filter(({ position }) => {
+      const gap = offset - position;
+      return gap >= 0 && (!this.#ranged || gap <= smallGap);
+    });
+    if (reaching.length === 0) return undefined;
+    const nearest = reaching.reduce((best, each) => (each.position > best.position ? each : best));
+    this.#coming.push(...this.#coming.splice(this.#coming.indexOf(nearest), 1));
+    return nearest;
+  }
+
+  async #request(offset: number): Promise<Coming> {
+    while (this.#coming.length >= (this.#ranged ? mostOpen : 1)) await this.#end(this.#coming[0]);
     const response = await request(this.#url, this.#ranged ? { headers: { Range: `bytes=${offset}-` } } : {});
     if ((this.#ranged && response.status !== 206) || response.body === null)
       throw new Error(`${this.#url} no longer answers ranged requests (status ${response.status})`);
-    this.#reader = response.body.getReader();
-    this.#position = this.#ranged ? offset : 0;
+    const coming = comingFrom(response.body, this.#ranged ? offset : 0);
+    this.#coming.push(coming);
+    return coming;
   }
 
-  /** Moves `count` bytes of the response into `target`, or drops them. */
-  async #take(count: number, target: Uint8Array | undefined): Promise<void> {
+  /** Moves `count` bytes of a response into `target`, or drops them. */
+  async #take(coming: Coming, count: number, target: Uint8Array | undefined): Promise<void> {
     for (let at = 0; at < count;) {
-      if (this.#pending.length === 0) {
-        const { done, value } = await this.#reader!.read();
-        if (done)
+      if (coming.pending.length === 0) {
+        const { done, value } = await coming.reader.read();
+        if (done || value === undefined)
           throw new Error(
-            `${this.#url} ended after ${this.#position} bytes, ${this.#position + count - at} were asked for`,
+            `${this.#url} ended after ${coming.position} bytes, ${coming.position + count - at} were asked for`,
           );
-        this.#pending = value;
+        coming.pending = value;
       }
-      const part = this.#pending.subarray(0, count - at);
+      const part = coming.pending.subarray(0, count - at);
       target?.set(part, at);
-      this.#pending = this.#pending.subarray(part.length);
-      this.#position += part.length;
+      coming.pending = coming.pending.subarray(part.length);
+      coming.position += part.length;
       at += part.length;
     }
   }
 
+  async #end(coming: Coming): Promise<void> {
+    const at = this.#coming.indexOf(coming);
+    if (at >= 0) this.#coming.splice(at, 1);
+    await coming.reader.cancel().catch(() => undefined);
+  }
+
   async close(): Promise<void> {
-    const reader = this.#reader;
-    this.#reader = undefined;
-    this.#pending = new Uint8Array();
-    await reader?.cancel().catch(() => undefined);
+    for (const coming of [...this.#coming]) await this.#end(coming);
   }
 }
+
+const comingFrom = (body: ReadableStream<Uint8Array>, position: number): Coming => ({
+  reader: readerOf(body),
+  position,
+  pending: new Uint8Array(),
+});
 
 /** Where a file came from in the end: names that lead to one place are one file. */
 const identityOf = (url: string, response: Response): string => response.url || url;

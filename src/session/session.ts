@@ -3,7 +3,7 @@ import { checkList, optionsOf } from "../base/arguments.js";
 import { Unavailable } from "../backends/unavailable.js";
 import { InsituError } from "../base/error.js";
 import type { Platform } from "../base/platform.js";
-import type { BackendChoice, BackendSession, Executable, Transfer } from "../backends/backend.js";
+import type { BackendChoice, BackendSession, BusyRows, Executable, Transfer } from "../backends/backend.js";
 import type { Graph, Value } from "../graph/graph.js";
 import type { ArrivingWeights } from "../onnx/arriving-weights.js";
 import type { Model } from "../onnx/model.js";
@@ -334,7 +334,7 @@ export class Session {
   }
 
   /** For engines: tokens of prompts that one run reads so that the device is busy; undefined where a few do. */
-  get busyRows(): number | undefined {
+  get busyRows(): BusyRows | undefined {
     return this.#live().opened.busyRows;
   }
 

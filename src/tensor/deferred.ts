@@ -203,16 +203,26 @@ function joinedReader(sources: readonly { readonly read: ReadBytes }[], runs: re
       const before = (byte: number, round: number): number =>
         round * run + Math.min(run, Math.max(0, byte - round * period - starts[at]));
       const [from, to] = [before(start, first), before(start + target.length, end - 1)];
-      const own = new Uint8Array(to - from);
-      await read(from, own);
-      for (let round = first; round < end; round++) {
-        const low = Math.max(round * run, from);
-        const high = Math.min((round + 1) * run, to);
-        lay(own, low - from, target, round * period + starts[at] + (low - round * run) - start, high - low);
+      const own = spare.pop() ?? new Uint8Array(atOnce);
+      for (let low = from; low < to; low += atOnce) {
+        const high = Math.min(low + atOnce, to);
+        await read(low, own.subarray(0, high - low));
+        for (let round = Math.floor(low / run); round * run < high; round++) {
+          const [begin, past] = [Math.max(round * run, low), Math.min((round + 1) * run, high)];
+          lay(own, begin - low, target, round * period + starts[at] + (begin - round * run) - start, past - begin);
+        }
       }
+      if (spare.length < mostSpare) spare.push(own);
     }
   };
 }
+
+/** Bytes of a source that are read before they are laid where they belong. */
+const atOnce = 2 ** 18;
+
+/** Memory for them that nobody uses, used again: what is thrown away lies about until the collector comes. */
+const spare: Uint8Array[] = [];
+const mostSpare = 4;
 
 function lay(from: Uint8Array, source: number, to: Uint8Array, target: number, bytes: number): void {
   if (bytes > shortRun) to.set(from.subarray(source, source + bytes), target);

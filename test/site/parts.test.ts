@@ -105,7 +105,7 @@ test("the cell under a point is the one that is painted there, at any width and 
       const grid = gridOf(picture, width);
       const painted: (readonly [number, number, number, number])[] = [];
       const context = {
-        canvas: { width, clientWidth: width, height: grid.height },
+        canvas: { width, height: grid.height },
         setTransform() {},
         clearRect() {},
         fillRect: (...given: [number, number, number, number]) => void painted.push(given),

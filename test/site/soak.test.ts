@@ -313,9 +313,21 @@ describe.skipIf(chromium === undefined || !soak)("in the browser alone, for long
       console.log(`${which} the cache view: ${took.replaceAll("\n", ", ")}; ${await debug.innerText()}`);
     }
     expect(texts.size).toBe(1);
+    await page.getByRole("button", { name: "Regenerate" }).click();
+    await page.getByText("2/2").waitFor();
+    await page.locator("[data-took]").waitFor();
+    const switched: number[] = [];
+    for (const name of ["Branch before", "Next branch", "Branch before", "Next branch"]) {
+      await page.getByRole("button", { name }).click();
+      await page.getByText(name === "Branch before" ? "1/2" : "2/2").waitFor();
+      switched.push(Number(await page.locator("[data-switched]").getAttribute("data-switched")));
+    }
+    console.log(`branches of 400 tokens switched in ${switched.map((each) => each.toFixed(0)).join(", ")} ms`);
+    expect(Math.min(...switched)).toBeLessThan(100);
     const middle = (list: readonly number[]): number => list.toSorted((a, b) => a - b)[list.length >> 1];
+    const pairs = rates.with.map((rate, at) => rate / rates.without[at]);
     console.log(
-      `tokens a second with the cache view ${middle(rates.with)}, without ${middle(rates.without)}: ${(middle(rates.with) / middle(rates.without)).toFixed(2)} ×`,
+      `tokens a second with the cache view ${middle(rates.with)}, without ${middle(rates.without)}; in pairs ${middle(pairs).toFixed(2)} ×`,
     );
     console.log(
       `processor time with the cache view ${seconds.with.toFixed(2)} s, without ${seconds.without.toFixed(2)} s: ${(seconds.with / seconds.without).toFixed(3)} ×`,

@@ -29,7 +29,7 @@ const kinds = {
   reused: ["reused", "A token of the prompt that was there already, and was not read again."],
   shared: ["shared by branches", "Several branches begin with these tokens: one row serves all of them."],
   own: ["held by another text", "Rows of another text of yours that is being made."],
-  kept: ["kept for later", "Nobody uses these rows now. A text that begins alike finds them here."],
+  kept: ["kept for later", "These rows are not in use now. A prompt that begins alike reuses them."],
   evicted: ["evicted", "Held another text, which had to give way to this one."],
   other: ["somebody else’s", "Rows of other users of this server: only that they are taken is told."],
   free: ["free", "Room for more tokens."],
@@ -59,6 +59,9 @@ export function Pool({ marked }: { readonly marked: { value: number | undefined 
   const seen = useRef<Seen>({ facts: undefined, blocks: [], evicted: new Set() });
   const shown = useRef<{ picture: Picture; grid: Grid } | undefined>(undefined);
   const painted = useRef(new Painting());
+  // Asked for when they change: looking at the page between two of its changes costs a layout.
+  const width = useRef(0);
+  const ink = useRef<Colours | undefined>(undefined);
   const told = useSignal("Point at a square to see whose it is.");
   const looks = useSignal(0);
   const look = async (): Promise<void> => {
@@ -77,9 +80,15 @@ export function Pool({ marked }: { readonly marked: { value: number | undefined 
   useEffect(() => void look(), [host.value.model.value]);
   // Another scheme has other colours, another width another grid.
   useEffect(() => {
-    const again = (): void => void looks.value++;
+    const again = (): void => {
+      ink.current = undefined;
+      looks.value++;
+    };
     const scheme = matchMedia("(prefers-color-scheme: dark)");
-    const observer = new ResizeObserver(again);
+    const observer = new ResizeObserver(([entry]) => {
+      width.current = entry.contentRect.width;
+      looks.value++;
+    });
     scheme.addEventListener("change", again);
     observer.observe(canvas.current!);
     return () => {
@@ -102,25 +111,31 @@ export function Pool({ marked }: { readonly marked: { value: number | undefined 
     return () => void (isOver = true);
   });
   useSignalEffect(() => {
+    void settings.value.theme;
+    ink.current = undefined;
+    looks.value = looks.peek() + 1;
+  });
+  useSignalEffect(() => {
     const { stats } = drawn.value;
-    void [looks.value, settings.value.theme, marked.value];
+    void [looks.value, marked.value];
     const element = canvas.current;
     const context = host.value.model.value?.context ?? 0;
-    if (element === null || context === 0) return;
+    if (element === null || context === 0 || width.current === 0) return;
     const { facts, blocks, evicted } = seen.current;
     const text: DrawnText | undefined = stats === undefined ? undefined : { stats, blocks };
     const picture = pictureOf(facts, context, text, evicted);
-    const grid = gridOf(picture, element.clientWidth);
+    const grid = gridOf(picture, width.current);
     const scale = Math.min(2, devicePixelRatio);
-    const [width, height] = [Math.round(element.clientWidth * scale), Math.round(grid.height * scale)];
-    if (element.width !== width || element.height !== height) {
+    const [across, down] = [Math.round(width.current * scale), Math.round(grid.height * scale)];
+    if (element.width !== across || element.height !== down) {
       element.style.height = `${grid.height}px`;
-      element.width = width;
-      element.height = height;
+      element.width = across;
+      element.height = down;
       painted.current.forget();
     }
     shown.current = { picture, grid };
-    painted.current.draw(element.getContext("2d")!, picture, grid, colours(), marked.value);
+    ink.current ??= colours();
+    painted.current.draw(element.getContext("2d")!, picture, grid, ink.current, marked.value);
   });
   const point = (event: PointerEvent): void => {
     const { picture, grid } = shown.current ?? {};

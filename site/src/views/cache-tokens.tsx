@@ -124,14 +124,6 @@ export function Tokens({ marked }: { readonly marked: { value: number | undefine
           </span>
         </p>
       ) : null}
-      <label class="note check">
-        <input
-          type="checkbox"
-          checked={settings.value.probabilities === "all"}
-          onChange={({ currentTarget }) => set("probabilities", currentTarget.checked ? "all" : "asked")}
-        />
-        <span>Ask for the probability of every token of the next answer, which makes it a little slower</span>
-      </label>
       <div class="alternatives" aria-live="polite">
         {one === undefined ? (
           <p class="note">
@@ -164,6 +156,14 @@ export function Tokens({ marked }: { readonly marked: { value: number | undefine
           </>
         )}
       </div>
+      <label class="note check">
+        <input
+          type="checkbox"
+          checked={settings.value.probabilities === "all"}
+          onChange={({ currentTarget }) => set("probabilities", currentTarget.checked ? "all" : "asked")}
+        />
+        <span>Ask for the probability of every token of the next answer, which makes it a little slower</span>
+      </label>
     </section>
   );
 }
