@@ -108,10 +108,11 @@ function longEnoughAtom({ key, operation }: SymbolicDim["terms"][number]["atoms"
       if (isKnown(right) && symbolsOf(left).has(String(past))) return left;
       return isKnown(left) && symbolsOf(right).has(String(past)) ? right : minDim(left, right);
     case "max": {
-      // A length that is cut off at 0, or rows beside as many and more; elsewhere a maximum is what does not fit together.
+      // A length that is cut off at 0, or rows of one cache beside as many and more; elsewhere a maximum is what does not fit together.
       const ranges = new Ranges(positiveSizes);
-      if (ranges.isNeverNegative(subtractDims(left, right))) return left;
-      return ranges.isNeverNegative(subtractDims(right, left)) ? right : maxDim(left, right);
+      const areRows = [left, right].every((side) => symbolsOf(side).has(String(past)));
+      if ((right === 0 || areRows) && ranges.isNeverNegative(subtractDims(left, right))) return left;
+      return areRows && ranges.isNeverNegative(subtractDims(right, left)) ? right : maxDim(left, right);
     }
     case "floor":
       return floorDivideDims(left, right);
