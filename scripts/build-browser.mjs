@@ -13,14 +13,16 @@ const folder = join(root, "dist/browser");
 const licences = "LICENSES.txt";
 
 /**
- * Operators that few decoders call, by their folders: a chunk of their own, which comes with the first model that calls one. No pass makes them, and no
- * function of the library calls them.
+ * Operators by their folders that are a chunk of their own, which comes with the first model that calls one: those that few decoders call, and those of
+ * ONNX's quantization and of Microsoft's attention, whose decoders are hundreds of times as large as the chunk. No pass makes them where the model calls
+ * none of them, and no function of the library calls them.
  */
 const late =
-  `batch-normalization bit-cast bitwise causal-conv-with-state compress control-flow conv conv-transpose depth-to-space det
-  dynamic-quantize-matmul einsum eye-like flex-attention fourier gated-layers grid-sample group-normalization hardmax linear-attention lp-normalization
-  matmul-bnb4 mean-variance-normalization mel-weight-matrix microsoft-attention mixture-of-experts multi-head-attention non-max-suppression one-hot pool quantized-conv
-  random recurrent resize reverse-sequence signal-window unique`.split(/\s+/);
+  `batch-normalization bit-cast bitwise causal-conv-with-state compress control-flow conv conv-transpose depth-to-space dequantize-matmul det
+  dynamic-quantize-matmul einsum eye-like flex-attention fourier gated-layers grid-sample group-normalization group-query-attention hardmax
+  linear-attention lp-normalization matmul-bnb4 mean-variance-normalization mel-weight-matrix microsoft-attention microsoft-gelu
+  microsoft-rotary-embedding mixture-of-experts multi-head-attention non-max-suppression one-hot pool quantize quantized-conv quantized-matmul random
+  recurrent resize reverse-sequence signal-window unique`.split(/\s+/);
 
 const lines = (file) => readFileSync(join(root, "dist/ops", file), "utf8").split("\n");
 const isLate = (line) => late.some((name) => line.includes(`"./${name}/`));

@@ -71,6 +71,8 @@ function renderMarkdown(path) {
         return `<h${depth} id="${id}"><a class="anchor" href="#${id}">${words.replace(/<a [^>]*>|<\/a>/g, "")}</a></h${depth}>\n`;
       },
       code: ({ text, lang }) => codeBlock(text, (lang ?? "").split(" ")[0]),
+      // Names stay in one piece.
+      codespan: ({ text }) => `<code${text.length <= 18 ? ' class="short"' : ""}>${escaped(text)}</code>`,
       link({ href, tokens }) {
         return `<a href="${escaped(address(href))}">${this.parser.parseInline(tokens)}</a>`;
       },
@@ -86,7 +88,8 @@ function renderMarkdown(path) {
 
 /** A page's sections, each with the words under its heading. */
 function sectionsOf(path, headings) {
-  const text = readText(path).replace(/^```.*$/gm, "");
+  // Comments of shell programs are no headings.
+  const text = readText(path).replace(/^```.*\n([^]*?)^```$/gm, (_, code) => code.replace(/^#/gm, " #"));
   const parts = text.split(/^#+ .*$/m).slice(1);
   return headings.map(({ id, text: heading }, at) => ({
     id,

@@ -30,7 +30,7 @@ const byName = (catalogue, tested) => [
     const { architecture } = model;
     const isTested = tested.has(architecture) || tested.has(otherNames[architecture]);
     const told = isTested ? `${architecture}: tested` : `${architecture}: no file of it is among the tests'`;
-    return `| \`${model.name}\` | ${model.repository} ${sources} | ${model.variants.map(variantText).join(", ")} | ${model.licence} | ${model.context} | ${can} | ${told} |`;
+    return `| \`${model.name}\` | ${model.repository} ${sources} | ${model.variants.map(variantText).join(",<br>")} | ${model.licence} | ${model.context} | ${can} | ${told} |`;
   }),
 ];
 
@@ -177,20 +177,23 @@ export async function modelsPage(library) {
     "",
     "## By name",
     "",
-    "`npx insitu chat qwen3-0.6b` downloads a model once and talks with it; `npx insitu models` tells which fit your machine, `npx insitu check name` how one",
-    "would run, without its weights. Any other model of the hub goes by `owner/name`. The default variant has 4 bits: `q4`, and `q4f16` on a GPU. Sizes with ~ are",
-    "reckoned from parameters. Licences and contexts are those of the models' cards; numbers behind a name are the pages that name the repository or tell its sizes.",
+    "`npx insitu chat qwen3-0.6b` downloads a model once and talks with it; `npx insitu models` lists those that fit your machine. Any other model of the hub goes by `owner/name`. The default",
+    "variant has 4 bits: `q4`, and `q4f16` on a GPU. Sizes with ~ are estimates. Licences and contexts are those of the models' cards; the numbered links are sources.",
     "",
     ...byName(library.catalogue, tested),
     "",
     '## What "tested" means',
     "",
-    "Real weights could not be had where insitu is developed. What is tested are files that the publishers' own tools wrote, with everything as the tools write it",
-    "(names, symbols, configuration, external data, quantised operators) but small sizes and random weights. Each of the builder's folders is loaded to make this page, and",
-    "each of twelve greedy tokens, with its probability, is compared with what onnxruntime's CPU provider gave for the file, or for the same weights made for another",
-    "provider, on linear caches and, where they are said to do, on pages (`test/models/published.test.ts` does more of it: prompts in parts, two texts at a time). Of the exports, the logits of every step are compared with",
-    "those of PyTorch, or of onnxruntime for quantised ones, in `test/models/decoders.test.ts`. The other columns are what `npx insitu check` says, which prints them with",
-    "reasons in full for any folder or model of the hub, and which the tests compare with loaded models. What a model *says* with its real weights was not judged.",
+    "The files tested are written by the publishers' own tools, with all that the tools write (names, configuration, external data, quantised operators), but with small sizes and random",
+    "weights. For the builder's folders, twelve greedy tokens and their probabilities are compared with onnxruntime's CPU provider, on linear caches and on pages. For the exports, the logits of every step",
+    "are compared with PyTorch's, or with onnxruntime's for quantised ones. The other columns are what `npx insitu check` prints, with reasons, for any folder or model of the hub. What a model",
+    "*says* with its real weights was not judged.",
+    "",
+    "## What is refused",
+    "",
+    "`npx insitu check` names file, node and reason. Not supported: decoders in several files that run in turn (`decoder.pipeline`); caches of float8; weights packed for one device",
+    "(`weights_prepacked`, FP4, MXFP4); onnxruntime's PagedAttention with latent or quantised caches. On linear caches only: quantised caches of GroupQueryAttention, files with a batch of",
+    "one, and LongRoPE past its original length. `bnb4` variants have no kernels: take `q4`.",
     "",
     "## onnxruntime-genai's model builder",
     "",
@@ -201,7 +204,7 @@ export async function modelsPage(library) {
     "",
     "## PyTorch's and optimum's exports",
     "",
-    "What transformers.js' models were made of before they were written by hand: `onnx/model*.onnx` with caches that grow by Concat. They are rewritten when they are loaded.",
+    "`onnx/model*.onnx` with caches that grow by Concat, as for transformers.js. They are rewritten when they are loaded.",
     "",
     ...head,
     ...exported.rows,

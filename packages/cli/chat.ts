@@ -40,12 +40,11 @@ export const chat: Command = {
   name: "chat",
   positionals: "[model]",
   arity: [0, 1],
-  summary:
-    "a conversation of several turns with a model, such as qwen3-0.6b; each turn reads only what is new. The embedded model by default",
+  summary: "chats with a model, such as qwen3-0.6b (default: the embedded one)",
   options: {
     ...textOptions,
     ...pageOptions,
-    system: { value: "text", describes: "what the model is told before the conversation" },
+    system: { value: "text", describes: "the system message" },
     quiet: { describes: "no summaries" },
   },
   async run(args) {

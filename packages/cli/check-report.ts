@@ -85,7 +85,10 @@ export async function checkModel(source: CheckedSource, context: number | undefi
     return {
       ...about,
       runs: false,
-      problems: [`nobody has the operators ${unknown.join(", ")}: docs/operators.md lists those there are`, ...missing],
+      problems: [
+        `operators that are not supported: ${unknown.join(", ")}; docs/operators.md lists those that are`,
+        ...missing,
+      ],
     };
   try {
     const told = await tell(model, config, context);

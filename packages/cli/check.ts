@@ -12,14 +12,17 @@ export const check: Command = {
   name: "check",
   positionals: "<folder | model.onnx | owner/name | short name>",
   arity: [1, 1],
-  summary: "tells whether and how a model would run, without its weights: a folder, or a model of the hub",
+  summary: "shows whether and how a model would run, before its weights are downloaded",
   options: {
     variant: {
       value: "name",
-      describes: "which ONNX file: q4 is onnx/model_q4.onnx; 4 bits on the hub where left out",
+      describes: "which ONNX file: q4 is onnx/model_q4.onnx (default on the hub: 4 bits)",
     },
-    revision: { value: "name", describes: "a branch, tag or commit on the hub (main)" },
-    context: { value: "N", describes: "tokens of a text whose memory is told; as many as generate allows" },
+    revision: { value: "name", describes: "a branch, tag or commit on the hub (default: main)" },
+    context: {
+      value: "N",
+      describes: "the context window to compute memory for, in tokens (default: that of generate)",
+    },
     gpu: { describes: "take the variant that a GPU would" },
     json: {
       describes: "everything as JSON: { runs, problems, files, operators, kernels, caches, pages, memory, speed, … }",

@@ -29,7 +29,7 @@ const overview = (): string => {
     "",
     ...Object.entries(summaries).map(([name, summary]) => `  ${name.padEnd(width)}${summary}`),
     "",
-    "insitu <command> --help tells more; insitu --version is the version.",
+    "insitu <command> --help shows its options; insitu --version shows the version.",
   ].join("\n");
 };
 

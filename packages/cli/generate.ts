@@ -19,14 +19,14 @@ export const generate: Command = {
   name: "generate",
   positionals: "[prompt]",
   arity: [0, 1],
-  summary: "makes text, token by token; the prompt may come on standard input (- reads it from a terminal too)",
+  summary: "generates text after a prompt, which can also come on standard input (-)",
   options: {
     ...textOptions,
     ...pageOptions,
     raw: { describes: "continue the prompt as it is, without the model's chat template" },
     "json-schema": {
       value: "file",
-      describes: "prints JSON that this schema allows, and nothing else; a file, or the schema itself",
+      describes: "structured output: prints only JSON that matches this schema (a file, or the schema itself)",
     },
     json: { describes: "the text, its tokens and the summary as JSON" },
     quiet: { describes: "no summary" },

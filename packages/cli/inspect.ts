@@ -38,8 +38,7 @@ export const inspect: Command = {
     steps: { describes: "also list every step of the plan, in its order" },
     print: {
       value: "model|graph|program",
-      describes:
-        "print that instead: what the file holds, what the passes made of it, or what runs for the sizes of --dims",
+      describes: "print that instead: the file, the graph after all passes, or the program for the sizes of --dims",
     },
     svg: { value: "file", describes: "draw the caches, their writers and readers into this file" },
     pairs: {
@@ -48,12 +47,14 @@ export const inspect: Command = {
     },
     backend: {
       value: "name",
-      describes:
-        "the backend whose kernels are told for the sizes of --dims: wasm, or webgpu, for which none is needed here",
+      describes: "the backend whose kernels are shown for the sizes of --dims: wasm, or webgpu (no GPU needed)",
     },
     variant: { value: "name", describes: "which ONNX file of a folder: q4 is onnx/model_q4.onnx" },
     dims: { value: "name=N,…", describes: "sizes to count bytes for, such as batch=1,capacity=4096" },
-    context: { value: "number", describes: "tokens of a text whose memory is told; as many as generate allows" },
+    context: {
+      value: "number",
+      describes: "the context window to compute memory for, in tokens (default: that of generate)",
+    },
   },
   async run({ positionals: [given], options }, tools = loadTools) {
     const path = await onnxFileAt(given, options["variant"]);

@@ -15,7 +15,7 @@ import { UsageError } from "./usage.js";
 /** Which model guesses. */
 const draft: CommandOption = {
   value: "name",
-  describes: "a smaller model with the same vocabulary that guesses tokens, which are checked: speculative decoding",
+  describes: "speculative decoding: a smaller model with the same vocabulary that guesses tokens",
 };
 
 /** Options of every command that makes text. */
@@ -25,40 +25,45 @@ export const textOptions: Readonly<Record<string, CommandOption>> = {
     describes: "a short name (insitu models), owner/name on the hub, a folder in its layout, or an ONNX file in one",
   },
   variant: { value: "name", describes: "which ONNX file: q4 is onnx/model_q4.onnx; fp32, fp16, q8, q4f16, …" },
-  "max-tokens": { value: "N", describes: "new tokens at most (256, or fewer, to end at a sentence)" },
-  temperature: { value: "T", describes: "0 takes the likeliest token, 1 is the model's own distribution" },
-  "top-k": { value: "K", describes: "only the K likeliest tokens" },
-  "top-p": { value: "P", describes: "only the likeliest tokens that together have the probability P" },
-  "min-p": { value: "P", describes: "only tokens at least P times as likely as the likeliest" },
-  "repetition-penalty": { value: "R", describes: "above 1, tokens that were there get less likely" },
-  "presence-penalty": { value: "R", describes: "above 0, tokens of the new text get less likely" },
-  "frequency-penalty": { value: "R", describes: "the same, for each time they came" },
+  "max-tokens": { value: "N", describes: "the most new tokens (default: 256, or fewer to end at a sentence)" },
+  temperature: { value: "T", describes: "0 takes the most likely token, 1 samples from the model's own distribution" },
+  "top-k": { value: "K", describes: "sample from the K most likely tokens only" },
+  "top-p": { value: "P", describes: "sample from the most likely tokens that together have probability P" },
+  "min-p": { value: "P", describes: "drop tokens less likely than P times the most likely one" },
+  "repetition-penalty": { value: "R", describes: "above 1, tokens of the text so far get less likely" },
+  "presence-penalty": { value: "R", describes: "above 0, tokens of the answer so far get less likely" },
+  "frequency-penalty": { value: "R", describes: "the same, for each time a token occurred" },
   "tool-format": {
     value: "family",
-    describes:
-      "how the model writes tool calls and reasoning, where its chat template does not tell: hermes, llama3, …",
+    describes: "how the model writes tool calls and reasoning: hermes, llama3, … (default: found by its chat template)",
   },
   "chat-template": { value: "file", describes: "a chat template (Jinja) to use in place of the model's own" },
   seed: { value: "S", describes: "the same seed gives the same text" },
-  context: { value: "N", describes: "tokens that prompt and text may take together" },
+  context: { value: "N", describes: "the context window: tokens of prompt and answer together" },
   "when-full": { value: "what", describes: "stop, slide (forget the oldest tokens) or error when the context is full" },
-  stop: { value: "text", describes: "ends the text" },
+  stop: { value: "text", describes: "a string that ends the text" },
   "control-tokens": {
     value: "how",
-    describes: "read: what is spelled like a control token is one (prompts); plain: it is text (chats)",
+    describes: "text spelled like a control token: read as that token (default for prompts), or plain text (for chats)",
   },
-  speculate: { describes: "guess tokens by what was said before, and check the guesses" },
+  speculate: { describes: "speculative decoding: guess tokens by what the text said before" },
   draft,
   backend: { value: "name", describes: "wasm, webgpu, auto or reference" },
-  threads: { value: "N", describes: "threads in all" },
+  threads: { value: "N", describes: "how many threads (default: all cores)" },
 };
 
 /** Options of pages. */
 export const pageOptions: Readonly<Record<"cache" | "cache-type" | "block-size" | "blocks", CommandOption>> = {
-  cache: { value: "kind", describes: "linear, or paged: blocks of one pool, shared by texts that begin alike" },
-  "cache-type": { value: "type", describes: "what pages hold: same, int8, float8e4m3fn or float8e5m2" },
-  "block-size": { value: "N", describes: "rows in a block of pages (16)" },
-  blocks: { value: "N", describes: "blocks of the pool (four contexts)" },
+  cache: {
+    value: "kind",
+    describes: "linear (default), or paged: blocks of one pool, shared by prompts that begin alike",
+  },
+  "cache-type": {
+    value: "type",
+    describes: "element type of a paged cache: same (default), int8, float8e4m3fn or float8e5m2",
+  },
+  "block-size": { value: "N", describes: "tokens in a block of a paged cache (default: 16)" },
+  blocks: { value: "N", describes: "blocks of the pool (default: four contexts)" },
 };
 
 type Options = Arguments["options"];

@@ -11,13 +11,13 @@ import { UsageError } from "./usage.js";
 
 const cacheOption: CommandOption = {
   value: "folder",
-  describes: "where models are kept: INSITU_CACHE, or .cache/insitu in the home folder",
+  describes: "where models are stored (default: INSITU_CACHE, or ~/.cache/insitu)",
 };
 
 const fetchOptions: Readonly<Record<string, CommandOption>> = {
   cache: cacheOption,
-  variant: { value: "name", describes: "which ONNX file: q4 where left out; q4f16, q8, fp16, fp32, …" },
-  revision: { value: "name", describes: "a branch, tag or commit (main)" },
+  variant: { value: "name", describes: "which ONNX file: q4 (default), q4f16, q8, fp16, fp32, …" },
+  revision: { value: "name", describes: "a branch, tag or commit (default: main)" },
 };
 
 /** Lists, fetches and removes models. */
@@ -25,12 +25,12 @@ export const models: Command = {
   name: "models",
   positionals: "[pull name… | remove name[@revision]…]",
   arity: [0, 64],
-  summary: "lists models: what there is by short name, what is here, what fits; pull fetches one, remove deletes one",
+  summary: "lists models: short names, what is downloaded, what fits; pull downloads one, remove deletes one",
   options: {
     ...fetchOptions,
-    all: { describes: "also those that would not fit this machine" },
-    json: { describes: "the models that are here as JSON: [{ name, revision, folder, bytes, complete }]" },
-    catalogue: { describes: "with --json, the models that have a short name instead" },
+    all: { describes: "also models that do not fit this machine" },
+    json: { describes: "downloaded models as JSON: [{ name, revision, folder, bytes, complete }]" },
+    catalogue: { describes: "with --json: the models that have a short name instead" },
   },
   async run(args) {
     const { options, positionals } = args;
@@ -47,7 +47,7 @@ export const models: Command = {
     if (action === "pull" && names.length > 0) return pullAll(names, options);
     if (action !== "remove" || names.length === 0)
       throw new UsageError(
-        "insitu models lists what there is and what is here; insitu models pull name fetches a model, insitu models remove name deletes it",
+        "insitu models lists models; insitu models pull <name> downloads one, insitu models remove <name> deletes it",
       );
     for (const name of names)
       for (const each of await own.remove(name))
@@ -61,7 +61,7 @@ export const pull: Command = {
   name: "pull",
   positionals: "name…",
   arity: [1, 64],
-  summary: "fetches a model by its short name or owner/name, to be used without a network later",
+  summary: "downloads a model by its short name or owner/name, for use offline",
   options: fetchOptions,
   run: ({ positionals, options }) => pullAll(positionals, options),
 };
@@ -134,7 +134,7 @@ function thereText(catalogue: readonly CatalogueModel[], kept: readonly KeptMode
       : `by short name, for ${bytesText(memory)} of memory (~ reckoned from parameters):`,
     ...table(lines),
     ...(left === 0 ? [] : [`${left} more would not fit this machine: --all lists them`]),
-    "insitu chat smollm2-135m talks with one; insitu check name tells how it would run; owner/name takes any other of the hub",
+    "insitu chat smollm2-135m talks with one; insitu check <name> shows how one would run; owner/name is any other model on the hub",
   ].join("\n");
 }
 

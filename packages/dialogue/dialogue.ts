@@ -1,7 +1,5 @@
 /** How one model writes its replies: the family that its chat template belongs to, its thoughts, and what is made of messages for it. */
-import { InsituError } from "#insitu/base/error.js";
 import type { TextPart, TextRule } from "#insitu/engine/constraint.js";
-import { familyNamed, familyNames, familyOf } from "./families.js";
 import type { AnyMessage, DialogueTemplate, Family, ThinkingMarks, ToolSpec } from "./family.js";
 import { MessageForms } from "./message-forms.js";
 import { type ReaderParts, ReplyReader } from "./reader.js";
@@ -49,26 +47,20 @@ export class Dialogue {
   readonly #template: DialogueTemplate | undefined;
   #forms: MessageForms | undefined;
 
-  /** `format` names a family, where the template's own markers are not to decide. Without a template there is none. */
-  constructor(template: DialogueTemplate | undefined, format?: string) {
+  /** Over a model's template, and the family that it is of: `familyOf` in families.ts. */
+  constructor(template: DialogueTemplate | undefined, family: Family | undefined) {
     this.#template = template;
-    if (format !== undefined && familyNamed(format) === undefined)
-      throw new InsituError(
-        "invalid-argument",
-        `option toolFormat must be one of ${familyNames.map((name) => `"${name}"`).join(", ")}, got "${format}"`,
-      );
-    const view = template ?? { source: "", hasToken: () => false };
-    this.family = format === undefined ? template && familyOf(template) : familyNamed(format);
+    const source = template?.source ?? "";
+    this.family = family;
     this.thinking =
-      this.family?.thinking ??
-      thinkingMarks.find(({ begin, end }) => view.source.includes(begin) || view.source.includes(end));
+      family?.thinking ?? thinkingMarks.find(({ begin, end }) => source.includes(begin) || source.includes(end));
   }
 
   /** Why no tools can be given to the model; undefined where they can. `ways` are the ways out: one without a template, one with another's. */
   noTools(ways: { readonly template: string; readonly family: string }): string | undefined {
     if (this.hasTools) return undefined;
     return this.#template === undefined
-      ? `the model has no chat template, which would tell it of tools: put a chat_template.jinja beside tokenizer.json, or ${ways.template}`
+      ? `the model has no chat template, so it cannot be given tools: put a chat_template.jinja beside tokenizer.json, or ${ways.template}`
       : `the model's chat template is of no family whose calls are known; ${ways.family}`;
   }
 

@@ -1,4 +1,8 @@
-/** The families that are known, in the order in which templates are asked whether they are theirs: those with marks of their own first. */
+/**
+ * The families that are known, in the order in which templates are asked whether they are theirs: those with marks of their own first. Loaded with a
+ * model that has a template, or that is given a family: pages with another fetch none of them.
+ */
+import { InsituError } from "#insitu/base/error.js";
 import type { Family, TemplateView } from "./family.js";
 import { deepseek } from "./families/deepseek.js";
 import { functionGemma, gemma } from "./families/gemma.js";
@@ -30,9 +34,14 @@ const families: readonly Family[] = [
 /** Their names: what option `toolFormat` takes. */
 export const familyNames: readonly string[] = families.map(({ name }) => name);
 
-/** The family of a template; undefined where none knows it. */
-export const familyOf = (template: TemplateView): Family | undefined =>
-  families.find((family) => family.matches(template));
-
-/** A family by its name. */
-export const familyNamed = (name: string): Family | undefined => families.find((family) => family.name === name);
+/**
+ * The family of a template, or the one that `format` names, where the template's own markers are not to decide. Undefined where none knows the template.
+ * Throws for a name that is none.
+ */
+export function familyOf(template: TemplateView | undefined, format?: string): Family | undefined {
+  if (format === undefined) return template && families.find((family) => family.matches(template));
+  const named = families.find((family) => family.name === format);
+  if (named !== undefined) return named;
+  const names = familyNames.map((name) => `"${name}"`).join(", ");
+  throw new InsituError("invalid-argument", `option toolFormat must be one of ${names}, got "${format}"`);
+}

@@ -49,7 +49,7 @@ interface Rows {
   scores: number[] | undefined;
 }
 
-/** A state that forgets by a policy. */
+/** A state that never fills up: a policy chooses which rows are forgotten. */
 export class EvictingState {
   /** The state that it evicts from. */
   readonly state: State;
@@ -91,7 +91,7 @@ export class EvictingState {
     }));
   }
 
-  /** The position of the next token: how many there were. */
+  /** The position of the next token: how many tokens were read so far. */
   get position(): number {
     return this.#position;
   }
@@ -101,7 +101,7 @@ export class EvictingState {
     return this.#rows[0].positions.length;
   }
 
-  /** The positions whose rows are there, of one head where heads keep their own. */
+  /** The positions of the tokens that are kept; with `perHead`, those of one head. */
   positions(head = 0): readonly number[] {
     if (!Number.isSafeInteger(head) || head < 0 || head >= this.#rows.length)
       throw new InsituError(
@@ -130,7 +130,7 @@ export class EvictingState {
     return logits;
   }
 
-  /** Makes room for `needed` rows and for the slack; nothing changes where the policy does not give it. */
+  /** Frees room for `needed` rows and the slack. Nothing changes if the policy keeps too many rows. */
   async evict(needed: number): Promise<void> {
     const what = `the cache of ${this.#capacity} rows is full`;
     if (!(Number.isSafeInteger(needed) && needed >= 0 && needed <= this.#capacity))

@@ -14,10 +14,6 @@ export function modelNamed(name: string): CatalogueModel | undefined {
   return catalogue.find((model) => model.name === word) ?? catalogue.find((model) => model.repository === name);
 }
 
-/** True if a text is spelled as short names are: it may be a folder's name as well. */
-export const isShortSpelling = (text: string): boolean =>
-  /^[A-Za-z0-9][\w.-]*$/.test(text) && !/\.(onnx|json)$/i.test(text);
-
 /** The name on the hub that a short name, or a name on the hub, stands for. Throws, with the name that was meant, where it is neither. */
 export function repositoryOf(name: string): string {
   const found = modelNamed(name);

@@ -98,9 +98,9 @@ function refuseLarge(
 function modelsOf(files: ReadonlyMap<string, RemoteFile>, variant: string): readonly string[] | undefined {
   const first = (paths: readonly string[]): string | undefined => paths.find((path) => files.has(path));
   const model = first(modelPaths(variant));
-  if (model !== undefined) return [model];
   const split = splitPaths(variant);
   const [decoder, embedding] = [first(split.decoder), first(split.embedding)];
+  if (model !== undefined) return embedding === undefined ? [model] : [model, embedding];
   return decoder === undefined || embedding === undefined ? undefined : [decoder, embedding];
 }
 

@@ -1,25 +1,13 @@
 /** A language model from the hub: the files that are needed of it, kept in a store. A complete one needs no network. */
-import { checkCallback, checkName, checkRule, checkSignal, optionsWithoutNull } from "#insitu/base/arguments.js";
-import { bytesText } from "#insitu/base/bytes-text.js";
-import type { OptionNames } from "#insitu/base/option-names.js";
 import { repositoryOf } from "./catalogue.js";
 import { chooseFiles, variantOrder } from "./choose-files.js";
 import { downloadFile, type RemoteFile } from "./download-file.js";
+import { checkedHubOptions } from "./hub-options.js";
 import { completeVariants, folderOfModel, recordOf } from "./kept-models.js";
 import { listModel } from "./list-model.js";
-import { type ModelStore, StorageFull } from "./model-store.js";
+import type { ModelStore } from "./model-store.js";
 import type { HubOptions } from "./models-api.js";
-
-const hubOptionNames: OptionNames<HubOptions> = {
-  revision: true,
-  variant: true,
-  cache: true,
-  hubUrl: true,
-  accessToken: true,
-  signal: true,
-  onPlan: true,
-  onProgress: true,
-};
+import { checkRoom, clearFull } from "./room.js";
 
 /** The public hub. */
 const publicHub = "https://huggingface.co";
@@ -54,28 +42,6 @@ export async function fetchHubModel(
     if (done !== undefined) return done;
     return fetchInto(store, folder, name, options, onDevice).catch((error: unknown) => clearFull(store, folder, error));
   });
-}
-
-/** Throws what ended a download; where there was no room, nothing of a model stays that is not there as a whole. */
-export async function clearFull(store: ModelStore, folder: string, error: unknown): Promise<never> {
-  if (error instanceof StorageFull && (await completeVariants(store, folder)).length === 0)
-    await store.remove(folder).catch(() => undefined);
-  throw error;
-}
-
-/** The options as they must be; they are part of paths. */
-export function checkedHubOptions(given: HubOptions | undefined): HubOptions {
-  const options = optionsWithoutNull("the options of hub", given, hubOptionNames);
-  for (const name of ["revision", "variant", "cache", "hubUrl", "accessToken"] as const)
-    checkName(`option hub.${name}`, options[name]);
-  const { revision, variant, hubUrl } = options;
-  checkRule("option hub.revision", revision, "a branch, tag or commit", !["", ".", ".."].includes(revision ?? "main"));
-  checkRule("option hub.variant", variant, "the name of a variant, without slashes", !/[\\/]/.test(variant ?? ""));
-  checkRule("option hub.hubUrl", hubUrl, "a URL", URL.canParse(hubUrl ?? ""));
-  checkCallback("option hub.onPlan", options.onPlan);
-  checkCallback("option hub.onProgress", options.onProgress);
-  checkSignal(options.signal);
-  return options;
 }
 
 /** The files of a model on the hub, with what they are asked with. */
@@ -133,14 +99,4 @@ async function fetchInto(
   // Last of all: its presence says that everything it lists is there.
   await store.write(`${folder}/${recordOf(variant)}`, JSON.stringify(paths));
   return { folder, variant };
-}
-
-/** Throws where it is known beforehand that a store cannot hold so many bytes more. */
-export async function checkRoom(store: ModelStore, name: string, bytes: number): Promise<void> {
-  const free = await store.freeBytes();
-  if (free === undefined || bytes <= free) return;
-  throw new StorageFull(
-    `"${name}"`,
-    `it needs ${bytesText(bytes)} more, and ${store.place} has room for ${bytesText(free)}: take a smaller variant, or remove a model (models.list, models.remove; insitu models)`,
-  );
 }

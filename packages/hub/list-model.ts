@@ -46,9 +46,7 @@ export async function listModel(options: ListingOptions): Promise<Map<string, Re
   } catch (cause) {
     signal?.throwIfAborted();
     if (cause instanceof InsituError) throw cause;
-    throw new InsituError("download", `${which} is no folder, and the hub cannot be asked for it: ${reasonOf(cause)}`, {
-      cause,
-    });
+    throw new InsituError("download", `${notAsked(which)}${reasonOf(cause)}${wayOut}`, { cause });
   }
   return files;
 }
@@ -122,9 +120,12 @@ function contentsOf(which: string, path: string, entry: Entry): Pick<RemoteFile,
   return { size, checksum: { kind: hasLfs ? "sha256" : "git", value } };
 }
 
+const notAsked = (which: string): string => `${which} is no folder, and the hub cannot be asked for it: `;
+const wayOut = "; check the network, or name a mirror (HF_ENDPOINT)";
+
 function refusalText(which: string, status: number): string {
   if (status === 404) return `${which} is neither a folder nor a model that the hub knows (404)`;
   if (status === 401 || status === 403)
-    return `${which} is no folder, and the hub shows no such model without leave (${status}): check the name, or set HF_TOKEN to a token that may read it`;
-  return `${which} is no folder, and the hub cannot be asked for it: it answered ${status}`;
+    return `${which} is no folder, and the hub shows no such model without permission (${status}): check the name, or set HF_TOKEN to a token that can read it`;
+  return `${notAsked(which)}it answered ${status}${wayOut}`;
 }

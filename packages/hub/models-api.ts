@@ -16,7 +16,7 @@ export interface CatalogueVariant {
 export interface CatalogueModel {
   /** The short name: "qwen3-0.6b". */
   readonly name: string;
-  /** What people call it. */
+  /** The model's title, for people. */
   readonly title: string;
   /** Its name on the hub: "onnx-community/Qwen3-0.6B-ONNX". */
   readonly repository: string;
@@ -26,7 +26,7 @@ export interface CatalogueModel {
   readonly parameters: number;
   /** The licence, by its name on the hub. */
   readonly licence: string;
-  /** Tokens that it was made for. */
+  /** The context window that the model was trained for, in tokens. */
   readonly context: number;
   /** True if it answers messages. */
   readonly chat: boolean;
@@ -50,7 +50,7 @@ export interface KeptModel {
   readonly folder: string;
   /** Bytes of all that is there. */
   readonly bytes: number;
-  /** Variants that are there as a whole; "" is the one that the model comes in. */
+  /** Variants that are completely downloaded; "" for a model without variants. */
   readonly complete: readonly string[];
 }
 
@@ -72,15 +72,15 @@ export interface DownloadPlan {
 
 /** How far a download is. `onProgress` gets it. */
 export interface DownloadProgress {
-  /** The path of the file that is coming. */
+  /** The path of the file that is being downloaded. */
   readonly file: string;
-  /** Bytes of this file that are here. */
+  /** Bytes of this file downloaded so far. */
   readonly bytes: number;
-  /** Bytes that it will have. */
+  /** The size of this file, in bytes. */
   readonly size: number;
-  /** Bytes of all files of the model that are here. */
+  /** Bytes of all files downloaded so far. */
   readonly loaded: number;
-  /** Bytes that they will have. */
+  /** The size of all files, in bytes. */
   readonly total: number;
 }
 
@@ -135,14 +135,14 @@ export interface ModelStorage {
 export interface Models {
   /** Every model that has a short name. */
   readonly catalogue: readonly CatalogueModel[];
-  /** The models that are kept, by their names. */
+  /** Lists the stored models. */
   list(): Promise<readonly KeptModel[]>;
-  /** Fetches a model by its short name or its name on the hub, unless it is kept already. */
+  /** Downloads a model by its short name or its name on the hub, unless it is stored already. */
   pull(name: string, options?: HubOptions): Promise<KeptModel>;
-  /** Removes what is kept of a model: a short name, a name on the hub, name@revision, or the URL that it was loaded from. */
+  /** Deletes the stored files of a model, given by short name, name on the hub, name@revision, or the URL that it was loaded from. */
   remove(name: string): Promise<readonly KeptModel[]>;
-  /** Asks the browser not to give this origin's storage up when disks run short; true where it will not. */
+  /** Asks the browser to keep this origin's storage when the disk is full. Returns true if the browser agrees. */
   persist(): Promise<boolean>;
-  /** Where models are kept, and how much room is left. */
+  /** Says where models are stored, and how much space is left. */
   storage(): Promise<ModelStorage>;
 }

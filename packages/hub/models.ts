@@ -1,10 +1,12 @@
 /** `models`: what users do with models by name, over whatever they are kept in. */
 import { InsituError } from "#insitu/base/error.js";
 import { catalogue, repositoryOf } from "./catalogue.js";
-import { checkedHubOptions, fetchHubModel } from "./hub-model.js";
-import { keptModels, removeModel } from "./kept-models.js";
+import { fetchHubModel } from "./hub-model.js";
+import { checkedHubOptions } from "./hub-options.js";
+import { keptModels } from "./kept-models.js";
 import type { ModelStore } from "./model-store.js";
 import type { HubOptions, KeptModel, Models, ModelStorage } from "./models-api.js";
+import { removeModel } from "./remove-model.js";
 
 /** `models` over the store that some options lead to; `defaults` puts in what the platform knows. */
 export function modelsOf(

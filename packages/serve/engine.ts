@@ -84,9 +84,9 @@ export interface EnginePool {
 
 /** What generates completions for a server: takes requests, batches them, reports figures. */
 export interface Engine {
-  /** Tokens that a prompt and its text may take together. */
+  /** The context window: tokens of prompt and completion together. */
   readonly context: number;
-  /** Tokens that there are. */
+  /** The size of the vocabulary. */
   readonly vocabulary: number;
   /**
    * Takes a text in. Throws an InsituError with nothing begun: "queue-full" (with `retryAfterSeconds`), "context-overflow" (both numbers),
@@ -100,13 +100,13 @@ export interface Engine {
    * meanwhile. Absent if there is nothing to compile.
    */
   readonly warm?: (limitMilliseconds?: number) => Promise<void>;
-  /** Resolves once no text can be made any more, with why: all texts have failed with it, and what is asked later throws it. Left out where that is not known. */
+  /** Resolves with the reason once the model can generate nothing more, such as after its GPU was lost. All completions fail with that reason. */
   readonly lost?: Promise<Error>;
-  /** The pool, for a tenant; left out where there is none. */
+  /** The block pool as one tenant sees it; undefined without a paged cache. */
   readonly pool?: (tenant: string) => EnginePool;
   /** The engine's figures for /metrics. */
   figures(): EngineFigures;
-  /** Takes nothing in any more, and is done when all texts are, or when the time is up: what is left then fails with "closed". */
+  /** Accepts no more requests, and waits until all completions are done or the time is up. Completions that are left fail with "closed". */
   drain(limitMilliseconds: number): Promise<void>;
   /** Ends everything now. */
   close(): Promise<void>;

@@ -23,7 +23,7 @@ interface Waiting {
   readonly stop: AbortController;
 }
 
-/** An engine that makes one text at a time. */
+/** Makes an engine that generates one completion at a time, without batching. */
 export function oneAtATime(lm: LanguageModel, maxQueue = 256, draft?: DraftModel): Engine {
   return new OneAtATime(lm, maxQueue, draft && draftSpeculation(lm, draft));
 }

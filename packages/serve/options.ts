@@ -54,7 +54,7 @@ export interface ModelSource {
   readonly pinned?: boolean | undefined;
 }
 
-/** What happened to one request: one line of a log. Prompts are there only where they were asked for. */
+/** One line of the log: what happened to one request. Prompts are included only with `logPrompts`. */
 export interface LogEntry {
   /** When it was over, in ISO form. */
   readonly time: string;

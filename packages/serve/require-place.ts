@@ -12,7 +12,7 @@ export function requirePlace(request: Request, { hosts, cors: origins }: Pick<Se
   const asking = hostOf(origin);
   const own = [host, request.headers.get("host")];
   if (asking === undefined || !own.includes(asking))
-    throw new ApiError(403, `pages of ${origin} may not ask here; start the server with --cors ${origin}`, {
+    throw new ApiError(403, `pages of ${origin} are not allowed; start the server with --cors ${origin}`, {
       code: "unknown_origin",
     });
 }

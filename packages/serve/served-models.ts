@@ -308,5 +308,5 @@ const megabytes = (bytes: number): string => `${(bytes / 2 ** 20).toFixed(1)} Mi
 const tooLarge = (name: string, bytes: number, room: number): InsituError =>
   new InsituError(
     "out-of-memory",
-    `the model "${name}" takes ${megabytes(bytes)}, and ${megabytes(room)} can be had: raise the server's bound on memory, pin fewer models, or serve a smaller variant`,
+    `the model "${name}" takes ${megabytes(bytes)}, and ${megabytes(room)} are available: raise the server's bound on memory, pin fewer models, or serve a smaller variant`,
   );

@@ -46,15 +46,15 @@ export { oneAtATime } from "./one-at-a-time.js";
 /** What a server does right now. */
 export type ServerStatus = "loading" | "ready" | "lost" | "draining" | "closed";
 
-/** A server. It listens nowhere: whoever does hands requests to `fetch`. */
+/** A server without a port of its own: pass it requests with `fetch`, from Node, Bun, Deno or a framework. */
 export interface Server {
   /** Answers one request. Never rejects; can be handed on by itself. */
   readonly fetch: (request: Request) => Promise<Response>;
-  /** Resolves once texts can be made; rejects where the model cannot be had. */
+  /** Resolves when the model is loaded; rejects if it cannot be loaded. */
   readonly ready: Promise<void>;
-  /** What /health tells. */
+  /** The status that /health reports. */
   readonly status: ServerStatus;
-  /** Takes nothing in any more, lets texts finish within the time, and closes; those that are left then end with an error. */
+  /** Accepts no more requests, lets completions finish within the time, and closes. Completions that are left end with an error. */
   drain(limitMilliseconds?: number): Promise<void>;
   /** Ends everything now. The model is its owner's to release; one that `reload` gave is released here. */
   close(): Promise<void>;

@@ -36,7 +36,7 @@ export interface ModelFacts {
   readonly config: Readonly<Record<string, unknown>>;
   readonly defaults: ModelDefaults;
   readonly hasChatTemplate: boolean;
-  /** The token that the tokenizer's own configuration ends a text with. */
+  /** The end token of the tokenizer's configuration. */
   readonly endToken: number | undefined;
 }
 

@@ -11,6 +11,9 @@ import type { Link, StreamEvent } from "./link.js";
 /** Tokens that may be under way to a reader that has not come for them. */
 const ahead = 32;
 
+/** Tokens that are taken before as many more are allowed: a message for each would cost both threads a task. */
+const share = 8;
+
 /** Options that can cross, and the signal, which stays here. */
 export function crossingOptions<T extends GenerateOptions>(
   what: string,
@@ -118,13 +121,13 @@ async function* streamEvents(
   signal?.addEventListener("abort", stop, { once: true });
   try {
     link.send({ kind: "more", stream, count: ahead });
-    for (;;) {
+    for (let taken = 1; ; taken++) {
       const event = await next();
       signal?.throwIfAborted();
       if (event.kind === "end" && event.error !== undefined) throw errorOf(event.error);
       yield event;
       if (event.kind === "end") return;
-      link.send({ kind: "more", stream, count: 1 });
+      if (taken % share === 0) link.send({ kind: "more", stream, count: share });
     }
   } finally {
     signal?.removeEventListener("abort", stop);

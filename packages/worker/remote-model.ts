@@ -7,7 +7,7 @@ import type { Beam, BeamOptions } from "#insitu/generate/beams.js";
 import type { LoadLanguageModelOptions } from "#insitu/generate/causal-lm.js";
 import { chatArguments } from "#insitu/generate/chat.js";
 import type { ChatOptions } from "#insitu/generate/chat-options.js";
-import { beamSearchOptionNames } from "#insitu/generate/load-option-names.js";
+import { beamSearchOptionNames } from "#insitu/generate/beam-option-names.js";
 import { type AnyChatMessage, checkMessages } from "#insitu/generate/messages.js";
 import type { GeneratedObject, ObjectOptions } from "#insitu/generate/object.js";
 import { type GenerateOptions, generateOptionNames, type ModelDefaults } from "#insitu/generate/options.js";

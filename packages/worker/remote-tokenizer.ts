@@ -9,7 +9,7 @@ export class RemoteTokenizer {
   readonly #link: Link;
   /** True if the model has a chat template. */
   readonly hasChatTemplate: boolean;
-  /** The token that the tokenizer's own configuration ends a text with. */
+  /** The end token of the tokenizer's configuration. */
   readonly endToken: number | undefined;
 
   /** For models. */

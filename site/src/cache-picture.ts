@@ -80,22 +80,27 @@ export interface Grid {
   readonly inBlock: number;
 }
 
+/** Room around all blocks: the mark on a cell is larger than the cell. */
+const edge = 2;
+
 export function gridOf({ blocks, blockSize }: Picture, width: number): Grid {
   const inBlock = Math.ceil(Math.sqrt(blockSize));
   const least = 4;
+  const inside = width - 2 * edge;
   for (let cell = 7; ; cell--) {
     const side = inBlock * (cell + 1) - 1;
-    const across = Math.max(1, Math.floor((width + least) / (side + least)));
+    const across = Math.max(1, Math.floor((inside + least) / (side + least)));
     // What is left of the width lies between the blocks.
-    const gap = across === 1 ? least : Math.min(2 * least, Math.floor((width - across * side) / (across - 1)));
-    const height = Math.ceil(blocks.length / across) * (side + gap);
-    if (height <= 250 || cell === 2) return { across, cell, gap, side, height, inBlock };
+    const gap = across === 1 ? least : Math.min(2 * least, (inside - across * side) / (across - 1));
+    const height = Math.ceil(blocks.length / across) * (side + gap) - gap + 2 * edge;
+    if (height <= 200 || cell === 2) return { across, cell, gap, side, height, inBlock };
   }
 }
 
+/** Whole pixels, so that cells are sharp. */
 const placeOf = ({ across, side, gap }: Grid, block: number): readonly [number, number] => [
-  (block % across) * (side + gap),
-  Math.floor(block / across) * (side + gap),
+  edge + Math.round((block % across) * (side + gap)),
+  edge + Math.round(Math.floor(block / across) * (side + gap)),
 ];
 
 export interface Colours {
@@ -129,7 +134,7 @@ export class Painting {
     if (all !== this.#colours || marked !== this.#marked || this.#marked !== undefined) this.#cells = [];
     [this.#colours, this.#marked] = [all, marked];
     if (this.#cells.length === 0) {
-      const scale = canvas.width / canvas.clientWidth || 1;
+      const scale = canvas.height / grid.height;
       context.setTransform(scale, 0, 0, scale, 0, 0);
       context.clearRect(0, 0, canvas.width, canvas.height);
     }
@@ -161,10 +166,12 @@ export function cellAt(
   y: number,
 ): { readonly block: number; readonly row: number } | undefined {
   const { across, side, gap, cell, inBlock } = grid;
-  const column = Math.floor(x / (side + gap));
-  const block = Math.floor(y / (side + gap)) * across + column;
+  const column = Math.floor((x - edge) / (side + gap));
+  const block = Math.floor((y - edge) / (side + gap)) * across + column;
   if (column < 0 || column >= across || block < 0 || block >= picture.blocks.length) return undefined;
   const [left, top] = placeOf(grid, block);
-  const row = Math.floor((y - top) / (cell + 1)) * inBlock + Math.floor((x - left) / (cell + 1));
-  return x - left < side + 1 && y - top < side + 1 && row < picture.blockSize ? { block, row } : undefined;
+  const [right, down] = [Math.floor((x - left) / (cell + 1)), Math.floor((y - top) / (cell + 1))];
+  const row = down * inBlock + right;
+  const isInside = right >= 0 && down >= 0 && right < inBlock && row < picture.blockSize;
+  return isInside ? { block, row } : undefined;
 }

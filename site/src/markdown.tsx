@@ -5,6 +5,7 @@
 import { type ComponentChildren, h, type VNode } from "preact";
 import { useRef, useState } from "preact/hooks";
 import { lexer, type Token, type Tokens } from "marked";
+import { piecesOf } from "./highlight.js";
 
 /** Deeper than this, text stays text: nobody writes it, and every level costs a stack. */
 const mostDepth = 24;
@@ -75,7 +76,17 @@ function Code({ text, language }: { readonly text: string; readonly language: st
         </button>
       </figcaption>
       <pre tabIndex={0} dir="ltr">
-        <code>{text}</code>
+        <code>
+          {piecesOf(text, language).map(([kind, piece], at) =>
+            kind === undefined ? (
+              piece
+            ) : (
+              <span key={at} class={`hl-${kind}`}>
+                {piece}
+              </span>
+            ),
+          )}
+        </code>
       </pre>
     </figure>
   );

@@ -124,6 +124,12 @@ export interface Executable extends Places {
   describeTransfers(): readonly Transfer[];
 }
 
+/** Tokens that one run reads of a prompt, and of a long one. */
+export interface BusyRows {
+  readonly usual: number;
+  readonly long: number;
+}
+
 /** A backend made ready for one session. */
 export interface BackendSession {
   /** Memory for weights that the backend computes on directly, one piece for each size; left out where it has none of its own. */
@@ -135,8 +141,8 @@ export interface BackendSession {
    * backend computes on the host's own memory, so that all weights must be there. What is not brought is read where a run first needs it.
    */
   bringWeights?(weights: ReadonlyMap<View, string>, onRead: (bytes: number) => void): Promise<void>;
-  /** Rows from which on products keep a device busy: prompts are read so many tokens at a time. Left out where a few do. */
-  readonly busyRows?: number;
+  /** Rows from which on products keep a device busy: prompts are read so many tokens at a time, long ones more. Left out where a few do. */
+  readonly busyRows?: BusyRows;
   /** Lines of `explain` about the backend's memories, threads and compiled code; none where there is nothing but one memory to tell of. */
   describe(): readonly string[];
   /** Resolves once nothing can be computed any more, with what all that is asked says from then on; left out where a device cannot go away. */

@@ -39,14 +39,14 @@ const made = new WeakSet<object>();
 
 /** An error with a stable `code` and a message that names the thing, the rule and the value. */
 export class InsituError extends Error {
-  /** "InsituError", or the built-in class that it is as well. */
+  /** "InsituError"; or "TypeError" or "RangeError" where onnxruntime throws one. */
   override readonly name: string;
   /** What went wrong, for programs: it stays the same when the words change. */
   readonly code: ErrorCode;
-  /** Where the code is explained, with what to do. */
+  /** A link to the page that explains the code, with what to do. */
   readonly help: string;
 
-  /** Where onnxruntime throws a TypeError or a RangeError, `as` makes this one too, by class and by name. */
+  /** Makes an error. With `as` it is also a TypeError or RangeError, where onnxruntime throws one. */
   constructor(code: ErrorCode, message: string, options?: { readonly cause?: unknown; readonly as?: BuiltInError }) {
     super(code === "internal" && !message.startsWith("internal:") ? `internal: ${message}` : message, options);
     this.code = code;
@@ -57,7 +57,7 @@ export class InsituError extends Error {
     if (as !== undefined) Object.setPrototypeOf(this, as === "TypeError" ? typeErrors : rangeErrors);
   }
 
-  /** True for every error of insitu's: also for those that are a TypeError or a RangeError. */
+  /** True for every error of insitu, also for those that are a TypeError or RangeError. */
   static override [Symbol.hasInstance](value: unknown): boolean {
     return this === InsituError
       ? typeof value === "object" && value !== null && made.has(value)

@@ -44,6 +44,10 @@ export const isWebPage = (bytes: Uint8Array): boolean => foreignFile(bytes)?.sta
 export const isHubSpelling = (text: string): boolean =>
   /^\w[\w.-]*\/\w[\w.-]*$/.test(text) && !text.toLowerCase().endsWith(".onnx");
 
+/** True if a text is spelled as short names are: it may be a folder's name as well. */
+export const isShortSpelling = (text: string): boolean =>
+  /^[A-Za-z0-9][\w.-]*$/.test(text) && !/\.(onnx|json)$/i.test(text);
+
 /** The URL of the folder that a model of the hub has there. */
 export const hubFolderUrl = (name: string): string => `https://huggingface.co/${name}/resolve/main`;
 

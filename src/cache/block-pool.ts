@@ -91,11 +91,11 @@ export interface BlockDescription {
   readonly block: number;
   /** "used" by a sequence; "kept" in the prefix cache but not in use; or "free". */
   readonly state: "used" | "kept" | "free";
-  /** How many sequences have it. */
+  /** How many sequences use the block. */
   readonly references: number;
   /** Rows in use, as far as the sequence with the most of them goes. */
   readonly rows: number;
-  /** Who has it, and as which of their blocks. */
+  /** The sequences that use the block, and which of their blocks it is. */
   readonly holders: readonly { readonly sequence: string; readonly column: number }[];
 }
 

@@ -6,7 +6,7 @@ import { checkCount, checkList, optionsOf } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
 import { valueText } from "../base/value-text.js";
 
-/** What a policy is told of a cache, or of one head's rows of it. */
+/** What an eviction policy decides on: the rows of a cache, or of one head. */
 export interface CachedRows {
   /** The position of each row's token in the text, oldest first. */
   readonly positions: readonly number[];

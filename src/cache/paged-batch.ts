@@ -28,9 +28,9 @@ export interface SequenceRows {
 
 /** What a decoder is fed. */
 export interface BatchFeeds {
-  /** As many for each sample. */
+  /** The tokens of each sample, equally many for all. */
   readonly tokens: readonly (readonly number[])[];
-  /** The position of each sample's first token; below 0 in front of a text. */
+  /** The position of each sample's first token; negative for padding before a text. */
   readonly positions: readonly number[];
   /** The number of each sequence's last token among all. */
   readonly last: readonly number[];

@@ -50,7 +50,7 @@ export interface PagedStateOptions extends Omit<BlockPoolOptions, "copy" | "bloc
   readonly states?: number | undefined;
 }
 
-/** One run: what a decoder is fed beside what it alone knows. */
+/** What a run of pages feeds to the decoder: tokens, positions, slots and block tables. */
 export interface PagedBatch extends BatchFeeds {
   /** The state to run with. */
   readonly state: State;
@@ -64,7 +64,7 @@ type BatchMaker = (sequences: readonly SequenceRows[], columns: number) => Batch
 
 /** The logits after a sequence's tokens. */
 export interface PagedLogits {
-  /** After the last token. */
+  /** The logits after the last token. */
   readonly last: Float32Array;
   /** After each token, one row after another; only the last where the model keeps no more. */
   readonly rows: Float32Array;
@@ -107,9 +107,9 @@ export class PagedState {
   readonly #columns: number;
   /** For engines: where texts keep states without rows, where the model has such. */
   readonly states: StateSlots | undefined;
-  /** The caches that hold those. */
+  /** The names of the recurrent caches. */
   readonly stateNames: readonly string[];
-  /** Bytes that those of one text take. */
+  /** Size of one sequence's recurrent states, in bytes. */
   readonly stateBytes: number;
   /** True if the model takes packed batches: every run is one. */
   readonly isPacked: boolean;
@@ -144,7 +144,7 @@ export class PagedState {
     this.isPacked = session.inputNames.includes(packedInput);
   }
 
-  /** The pools of all layers, as the session holds them. */
+  /** The session's state that holds the pools of all layers. */
   get state(): State {
     return this.#state;
   }
@@ -268,7 +268,7 @@ export class PagedState {
       this.states!.mark(sequence, block);
   }
 
-  /** Tokens that a sequence can be cut to: so many, or those of the last checkpoint before, where it keeps states without rows. */
+  /** The length that a sequence can be truncated to: `length`, or for models with recurrent states the last checkpoint before it. */
   reachable(sequence: Sequence, length: number): number {
     const { states } = this;
     if (states === undefined || states.lengthOf(sequence) === length) return length;
@@ -279,8 +279,8 @@ export class PagedState {
   }
 
   /**
-   * Keeps only some rows of a sequence: whole blocks are given back, the rows that are left move together. How many moved. It takes its turn
-   * among the runs.
+   * Keeps only these rows of a sequence, and moves them together, so that whole blocks are freed. Returns how many rows moved. Waits for runs that
+   * are under way.
    */
   async keep(sequence: Sequence, rows: readonly number[]): Promise<number> {
     checkSequence("keep", sequence);

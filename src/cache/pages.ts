@@ -17,7 +17,7 @@ const pagesOptionNames: OptionNames<PagesOptions> = {
   scores: true,
 };
 
-/** A change of model for `InferenceSession.create(path, { change: pages() })`. */
+/** Makes a function that changes a model to a paged KV cache: `InferenceSession.create(path, { change: pages() })`. */
 export function pages(given?: PagesOptions): (model: Model) => Promise<Model> {
   const options = optionsOf<PagesOptions>("the options of pages", given, pagesOptionNames);
   const { cacheType = "same" } = options;

@@ -93,7 +93,7 @@ export class Sequence {
     return this.pool.append([{ sequence: this, tokens }])[0];
   }
 
-  /** Says that everything appended was written: full blocks may be shared from now on, and are where others hold the same. */
+  /** Marks all appended rows as written: full blocks can be shared from now on. */
   commit(): void {
     this.live("commit");
     const { blocks, index, blockSize, share } = this.#parts;
@@ -127,7 +127,7 @@ export class Sequence {
     this.commit();
   }
 
-  /** Takes over blocks that hold the beginning of `tokens`, which must go on from this sequence's own; how many rows there are then. */
+  /** Shares other sequences' blocks that hold the beginning of `tokens`, which continue this sequence's own. Returns the new number of rows. */
   share(tokens: readonly number[]): number {
     this.live("share");
     checkNumbers("share: the tokens", tokens);
@@ -175,7 +175,7 @@ export class Sequence {
     return hashes;
   }
 
-  /** What stands for the contents of a full block, the same object in all sequences that hold it; undefined for one that is not known. */
+  /** An object that identifies the contents of a full block: the same object in all sequences that hold it. Undefined if the tokens are not known. */
   contentsOf(column: number): object | undefined {
     return this.#nodes[column];
   }
@@ -219,7 +219,7 @@ export class Sequence {
     else if (this.#positions !== undefined) this.#positions.length = length;
   }
 
-  /** Makes rows that are there ready to be written again: shared blocks are copied. Their tokens are unknown then; their slots. */
+  /** Prepares existing rows to be written again: shared blocks are copied, and the rows' tokens become unknown. Returns their slots. */
   overwrite(start: number, count: number): number[] {
     this.live("overwrite");
     checkCount("overwrite: the count", count);
@@ -298,7 +298,7 @@ export class Sequence {
     return moving.length;
   }
 
-  /** Blocks that keeping these rows takes for copies, less those that it gives back before. */
+  /** How many free blocks `keep` needs for these rows: blocks to copy, less blocks that are freed first. */
   costOfKeeping(rows: readonly number[]): number {
     return this.#planKeep(rows).cost;
   }

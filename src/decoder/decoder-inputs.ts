@@ -22,7 +22,7 @@ export type DecoderInput =
 
 /** What one run reads, as its inputs tell it. */
 export interface Reading {
-  /** As many for each sample. */
+  /** The tokens of each sample, equally many for all. */
   readonly tokens: readonly (readonly number[])[];
   /** The position of each sample's first token; what lies before 0 is padding. */
   readonly positions: readonly number[];

@@ -25,7 +25,7 @@ import { TokenDrawer } from "./token-drawer.js";
 
 /** Tokens to run. */
 export interface DecoderStep {
-  /** As many for each sample. */
+  /** The tokens of each sample, equally many for all. */
   readonly tokens: readonly (readonly number[])[];
   /** The position of each sample's first token; what lies before 0 is padding. */
   readonly positions: readonly number[];
@@ -74,6 +74,8 @@ export class Decoder {
   readonly overwrites: boolean;
   /** True if a sample's rows may have padding in front of them, which the mask hides. */
   readonly padsFront: boolean;
+  /** True if the file says how many samples a run reads: a state is for one text. */
+  readonly fixesBatch: boolean;
   /** True if one run may read more tokens of one sample than of another. */
   readonly uneven = false;
 
@@ -112,6 +114,7 @@ export class Decoder {
     this.ragged = session.heldInputs.every(({ kind, axis }) => kind === "update" && (isPaged || axis !== undefined));
     // Windows and masks go by the order of rows.
     const { window, masked, fromFront } = session.rowRules;
+    this.fixesBatch = typeof session.inputMetadata.find(({ name }) => name === "input_ids")?.shape[0] === "number";
     this.padsFront = !fromFront && session.heldInputs.every(({ axis }) => axis !== undefined);
     this.overwrites =
       this.ragged &&
@@ -290,11 +293,11 @@ function typesOf(session: Session): ReadonlyMap<DecoderInput, ElementType> {
   return types;
 }
 
-/** Throws for an input that looks like a state: of one size for all texts, called so, and no output is known to become its next content. */
+/** Throws for an input that looks like a state, of heads or of one size for all texts, and no output is known to become its next content. */
 function refuseUnpaired(name: string, { inputMetadata, outputMetadata, heldInputs }: Session): void {
   const { type, shape } = inputMetadata.find((input) => input.name === name)!;
   const sizes = shape.slice(1);
-  if (sizes.length === 0 || !sizes.every((size) => typeof size === "number")) return;
+  if (sizes.length < 3 && (sizes.length === 0 || !sizes.every((size) => typeof size === "number"))) return;
   const taken = new Set(heldInputs.map(({ output }) => output));
   const alike = outputMetadata.filter(
     (output) =>

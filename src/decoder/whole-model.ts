@@ -7,8 +7,12 @@ import { withOperators } from "../ops/late.js";
 
 /** What other files say. */
 interface BesideModel {
-  /** The path or URL of the ONNX file that makes embeddings of tokens, where it is another. */
+  /** The path or URL of the file, for messages. */
+  readonly model: string;
+  /** That of the ONNX file which makes embeddings of tokens, where it is another. */
   readonly embedding?: string | undefined;
+  /** Looks for that one where nothing names it. */
+  readonly findEmbedding: () => Promise<string | undefined>;
   /** The row where rotary tables for long texts begin, where they lie behind those for short ones. */
   readonly rotaryOffset?: number | undefined;
 }
@@ -27,26 +31,30 @@ const importChanges = () =>
     import("../rewrite/rotary-reach.js"),
     import("../rewrite/flat-positions.js"),
     import("../rewrite/join-embedding.js"),
+    import("../rewrite/plain-states.js"),
+    import("../rewrite/unpaged.js"),
   ]);
 
 /** The model, and the length from which on its texts are long ones, where it has tables for two kinds. `open` reads the file of embeddings. */
 export async function wholeModel(
   model: Model,
-  { embedding, rotaryOffset }: BesideModel,
+  { model: path, embedding, findEmbedding, rotaryOffset }: BesideModel,
   files: Files,
   open: (path: string, files: Files) => Promise<Model> = loadModel,
 ): Promise<{ readonly model: Model; readonly longFrom: number | undefined; readonly within: Within }> {
-  const [{ longTextsFrom, splitTables }, { rotaryReach, withinReach }, { flatPositions }, joining] =
-    await importChanges();
+  const [rotaryTables, reaching, { flatPositions }, joining, { plainStates }, { withoutPages }] = await importChanges();
+  const { longTextsFrom, splitTables } = rotaryTables;
+  const { rotaryReach, withinReach } = reaching;
   const { joinEmbedding, readsEmbeddings } = joining;
-  let whole = flatPositions(model);
+  let whole = withoutPages(plainStates(flatPositions(model)));
   if (readsEmbeddings(whole)) {
-    if (embedding === undefined)
+    const beside = embedding ?? (await findEmbedding());
+    if (beside === undefined)
       throw new InsituError(
         "invalid-model",
-        'the decoder reads embeddings, "inputs_embeds", and no file beside it makes them of tokens: embed_tokens.onnx, or what genai_config.json names as model.embedding',
+        `"${path}" reads embeddings, "inputs_embeds", and no file beside it makes them of tokens: add embed_tokens.onnx, or what genai_config.json names as model.embedding`,
       );
-    whole = joinEmbedding(await withOperators(await open(embedding, files)), whole);
+    whole = joinEmbedding(await withOperators(await open(beside, files)), whole);
   }
   if (rotaryOffset !== undefined) whole = splitTables(whole, rotaryOffset);
   const reach = rotaryReach(whole);

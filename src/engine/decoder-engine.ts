@@ -38,10 +38,14 @@ export interface DecoderEngine {
 export function linearEngine(session: Session, { capacity, chunk, sinks, longFrom }: ReadingOptions): DecoderEngine {
   const decoder = new Decoder(session, { overwriteLogits: true });
   const { isDevice } = session;
-  const reading = { chunk: chunk ?? session.busyRows ?? budget.hostChunk, recurs: isDevice };
+  const reading = {
+    chunk: chunk ?? session.busyRows?.usual ?? budget.hostChunk,
+    longChunk: chunk ?? session.busyRows?.long,
+    recurs: isDevice,
+  };
   const shape = { sinks, longFrom, overwrites: decoder.overwrites, isWhole: decoder.ragged };
   // Without lengths of their own and without padding in front, texts are read one by one.
-  const isApart = !decoder.ragged && !decoder.padsFront;
+  const isApart = decoder.fixesBatch || (!decoder.ragged && !decoder.padsFront);
   const open = (): Context => LinearLayout.open(decoder, { capacity, ...shape })[0];
   return {
     engine: new TokenEngine(new LinearLayout(decoder, reading, isDevice)),

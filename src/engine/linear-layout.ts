@@ -9,7 +9,7 @@ import { Context, type ContextOptions } from "./context.js";
 import type { Lane } from "./lane.js";
 import { LinearGroup, LinearRows } from "./linear-rows.js";
 import { MadeText } from "./made-text.js";
-import { blockPart, nextPart, nextRows, type PromptReading } from "./prompt-parts.js";
+import { blockPart, chunkFor, nextPart, nextRows, type PromptReading } from "./prompt-parts.js";
 import type { BegunRuns, Layout, PartResult, Step, StepPart, StepPlan, TextFailure } from "./step.js";
 import type { EngineText } from "./text.js";
 
@@ -133,9 +133,14 @@ export class LinearLayout implements Layout {
       return texts.map((text) => text.part(Math.max(1, Math.min(text.unread, group.capacity - longest))));
     const left = Math.max(...texts.map(({ unread }) => unread)) - 1;
     if (left === 0) return texts.map((text) => text.part(1));
-    const rows = { ...this.#reading, chunk: this.goesAhead ? Math.max(1, Math.floor(chunk / group.samples)) : chunk };
+    const rows = this.goesAhead ? { ...this.#reading, chunk: this.#rowsOfEach(left, group.samples) } : this.#reading;
     const count = nextRows(left, group.capacity - longest, rows);
     return texts.flatMap((text) => (text.unread > 1 ? [text.part(Math.min(count, text.unread - 1))] : []));
+  }
+
+  /** Tokens that one run reads of each of several prompts, of the longest of which so many are left. */
+  #rowsOfEach(left: number, samples: number): number {
+    return Math.max(1, Math.floor(chunkFor(left * samples, this.#reading) / samples));
   }
 
   mayRepeat({ lane, parts }: Step, count: number): boolean {

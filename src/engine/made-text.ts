@@ -4,7 +4,8 @@ import { checkToken, type DrawingOptions, type OneDrawing } from "../decoder/tok
 import type { Context } from "./context.js";
 import { Ending } from "./ending.js";
 import { NgramLookup } from "./lookup.js";
-import { describeChoice, drawingOf, Sampler } from "./sampling.js";
+import { describeChoice } from "./log-probability.js";
+import { drawingOf, Sampler } from "./sampling.js";
 import type { PartResult, Want } from "./step.js";
 import { EngineText, type TextOwner } from "./text.js";
 import type { TextAsk, TextEnd } from "./text-ask.js";

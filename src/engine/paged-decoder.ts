@@ -146,7 +146,7 @@ export class PagedDecoder {
       );
     this.#apart = apart;
     this.goesAhead = session.isDevice;
-    this.#busyRows = session.busyRows ?? 0;
+    this.#busyRows = session.busyRows?.usual ?? 0;
     this.lost = session.lost;
     const hidden = hiddenOutputs.find((name) => session.outputNames.includes(name));
     this.#hidden = hidden === undefined ? undefined : new Decoder(session, { measures: hidden });

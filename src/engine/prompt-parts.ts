@@ -10,6 +10,8 @@ import { checkpoints } from "./tuning.js";
 export interface PromptReading {
   /** Tokens that are read in one run at most. */
   readonly chunk: number;
+  /** The same of prompts of which four chunks and more are left: they take long in any case. As `chunk` where left out. */
+  readonly longChunk?: number | undefined;
   /** True if parts are to be of few lengths. */
   readonly recurs?: boolean;
   /** Texts of more tokens than this are read with other rotary tables, from their first token on; left out where there is one kind of text. */
@@ -47,8 +49,14 @@ function usualLength(tokens: number): number {
 /** So many tokens are read one by one sooner than with others. */
 const fewest = 2;
 
+/** Tokens that one run reads at most, where so many are left. */
+export const chunkFor = (left: number, { chunk, longChunk = chunk }: PromptReading): number =>
+  left >= 4 * chunk ? longChunk : chunk;
+
 /** The next part, where `left` tokens are to be read and `before` of those in front of them may be read again. */
-export function nextPart(left: number, before: number, { chunk, recurs = false }: PromptReading): PromptPart {
+export function nextPart(left: number, before: number, reading: PromptReading): PromptPart {
+  const { recurs = false } = reading;
+  const chunk = chunkFor(left, reading);
   const whole = (count: number): PromptPart => ({ count, again: 0 });
   if (left >= chunk) return whole(chunk);
   if (!recurs) return whole(left);

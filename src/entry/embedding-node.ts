@@ -2,7 +2,7 @@
 import { optionsWithoutNull } from "../base/arguments.js";
 import { placeOf } from "../generate/model-folder.js";
 import { loadEmbeddingOptionNames, type LoadEmbeddingOptions, TextEmbedder } from "../generate/text-embedder.js";
-import { checkedHubOptions } from "#insitu/hub/hub-model.js";
+import { checkedHubOptions } from "#insitu/hub/hub-options.js";
 import type { HubOptions } from "#insitu/hub/models-api.js";
 import { nodePlatform } from "../platform/node.js";
 import { fetchNamedModel, isModelName } from "../platform/node-models.js";

@@ -48,9 +48,9 @@ export declare namespace Env {
 export interface Env {
   /** "warning", "info" and "verbose" let warnings be written to the console. */
   logLevel?: "verbose" | "info" | "warning" | "error" | "fatal";
-  /** Kept, and without effect. */
+  /** Part of onnxruntime's interface, without effect. */
   debug?: boolean;
-  /** Kept, and without effect. */
+  /** Part of onnxruntime's interface, without effect. */
   trace?: boolean;
   /** The version of onnxruntime-common whose surface this is, and insitu's own. */
   readonly versions: {
@@ -62,7 +62,7 @@ export interface Env {
   };
   /** Flags of the WASM backend: `numThreads` means something here. */
   readonly wasm: Env.WebAssemblyFlags;
-  /** Kept, and without effect. */
+  /** Part of onnxruntime's interface, without effect. */
   readonly webgl: Env.WebGLFlags;
   /** Flags of the WebGPU backend: `powerPreference` means something here. */
   readonly webgpu: Env.WebGpuFlags;

@@ -3,7 +3,7 @@ import { optionsWithoutNull } from "../base/arguments.js";
 import { LanguageModel, type LoadLanguageModelOptions } from "../generate/causal-lm.js";
 import { placeOf } from "../generate/model-folder.js";
 import { loadLanguageModelOptionNames } from "../generate/load-option-names.js";
-import { checkedHubOptions } from "#insitu/hub/hub-model.js";
+import { checkedHubOptions } from "#insitu/hub/hub-options.js";
 import type { HubOptions } from "#insitu/hub/models-api.js";
 import { embeddedModel } from "../platform/embedded-model.js";
 import { nodePlatform } from "../platform/node.js";

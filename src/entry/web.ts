@@ -8,7 +8,7 @@ import { loadLanguageModelOptionNames } from "../generate/load-option-names.js";
 import type { HubOptions } from "#insitu/hub/models-api.js";
 import { isModelFolder, type ModelFolder } from "../platform/file-tree.js";
 import { webPlatform } from "../platform/web.js";
-import { withSource } from "../platform/web-models.js";
+import { withSource } from "../platform/web-source.js";
 import type { LoadOptions } from "../onnx/load-options.js";
 import type { RewriteOptions } from "../rewrite/rewrite.js";
 import type { RewrittenBytes } from "../rewrite/rewrite-source.js";

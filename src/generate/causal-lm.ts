@@ -21,7 +21,7 @@ import { ContextPool, type ContextSource } from "./context-pool.js";
 import { checkDraft, draftSource } from "./draft-model.js";
 import { Generation, type Maker, stillWanted, wantsNothing } from "./generation.js";
 import { encodeConversation, encodePrompt } from "./encode-prompt.js";
-import { beamSearchOptionNames } from "./load-option-names.js";
+import { beamSearchOptionNames } from "./beam-option-names.js";
 import { type AnyChatMessage, checkMessages } from "./messages.js";
 import { type GeneratedObject, generateObject, type ObjectOptions, type ObjectStream, streamObject } from "./object.js";
 import {
@@ -90,7 +90,7 @@ export class LanguageModel {
     if (known !== undefined) return known;
     throw new InsituError(
       "invalid-model",
-      "neither the model's logits nor config.json tell how large the vocabulary is",
+      "neither the model's logits nor config.json give the size of the vocabulary",
     );
   }
 

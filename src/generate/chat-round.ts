@@ -10,7 +10,7 @@ export type RoundEvent =
 
 /** One generated token of an answer. */
 export interface ChatToken extends GeneratedToken {
-  /** What became certain with it: text, reasoning, and calls of tools. Left out where the model's replies are text alone. */
+  /** The events of this token: text, reasoning and tool calls. Undefined for models whose replies are only text. */
   readonly events?: readonly RoundEvent[];
 }
 

@@ -10,8 +10,10 @@ import type { GenaiConfig } from "./genai-config.js";
 export interface ModelFiles {
   /** The path or URL of the ONNX file that has the caches. */
   readonly model: string;
-  /** That of the one which makes embeddings of tokens, where it is another. */
+  /** That of the one which makes embeddings of tokens, where it is another and known without reading the model. */
   readonly embedding?: string;
+  /** Looks for that one under the names that exporters give it. */
+  readonly findEmbedding: () => Promise<string | undefined>;
 }
 
 /** How deep models lie below the folder of several: `cpu_and_mobile/cpu-int4-rtn-block-32`. */
@@ -20,6 +22,12 @@ const mostDepth = 3;
 /** Folders that are looked into in all. */
 const mostFolders = 200;
 
+/** The model in the file that a caller names, in a folder or in its folder `onnx`. */
+export function namedModel(model: string, root: string, platform: FolderPlatform): ModelFiles {
+  const variant = /_([^_\\/]+)\.onnx$/i.exec(model)?.[1];
+  return { model, findEmbedding: () => firstOf(root, splitPaths(variant).embedding, platform) };
+}
+
 /** The model in a folder; undefined where it has none of this variant. */
 export async function findModel(
   root: string,
@@ -27,21 +35,24 @@ export async function findModel(
   variant: string | undefined,
   genai: GenaiConfig | undefined,
 ): Promise<ModelFiles | undefined> {
-  const first = async (names: readonly string[]): Promise<string | undefined> => {
-    for (const name of names) if (await platform.exists(`${root}/${name}`)) return `${root}/${name}`;
-    return undefined;
-  };
+  const first = (names: readonly string[]): Promise<string | undefined> => firstOf(root, names, platform);
+  const split = splitPaths(variant);
+  const findEmbedding = (): Promise<string | undefined> => first(split.embedding);
   const named = variant === undefined ? genai?.decoder : undefined;
   const own = named === undefined ? undefined : await first([named]);
   if (own !== undefined) {
     const embedding = genai?.embedding === undefined ? undefined : await first([genai.embedding]);
-    return { model: own, ...(embedding === undefined ? {} : { embedding }) };
+    return { model: own, findEmbedding, ...(embedding === undefined ? {} : { embedding }) };
   }
   const model = await first(modelPaths(variant));
-  if (model !== undefined) return { model };
-  const split = splitPaths(variant);
+  if (model !== undefined) return { model, findEmbedding };
   const [decoder, embedding] = [await first(split.decoder), await first(split.embedding)];
-  return decoder === undefined || embedding === undefined ? undefined : { model: decoder, embedding };
+  return decoder === undefined || embedding === undefined ? undefined : { model: decoder, embedding, findEmbedding };
+}
+
+async function firstOf(root: string, names: readonly string[], platform: FolderPlatform): Promise<string | undefined> {
+  for (const name of names) if (await platform.exists(`${root}/${name}`)) return `${root}/${name}`;
+  return undefined;
 }
 
 /** The folder further down that holds the model; undefined where none does, or nobody can tell. */

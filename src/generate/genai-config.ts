@@ -52,8 +52,9 @@ export function readGenaiConfig(json: Json, path: string): GenaiConfig {
     refuse(
       "it has an encoder, and texts are continued by a decoder alone; transformers.js runs such models with insitu/onnxruntime",
     );
-  // Prompt and text together may have max_length tokens, whatever the model was made for.
-  const lengths = [count(model, "context_length", "model."), count(search, "max_length", "search.")];
+  // Prompt and text together may have max_length tokens, whatever the model was made for; 0 is as many as that.
+  const most = search["max_length"] === 0 ? undefined : count(search, "max_length", "search.");
+  const lengths = [count(model, "context_length", "model."), most];
   const known = lengths.filter((length) => length !== undefined);
   const eos = model["eos_token_id"];
   return {

@@ -1,11 +1,23 @@
 /** A model's dialogue over its tokenizer: which control tokens are text to it, how a prompt ends, and the most that may be thought. */
 import { Dialogue, type ThoughtState } from "#insitu/dialogue/dialogue.js";
+import type { DialogueTemplate, Family } from "#insitu/dialogue/family.js";
 import { ThinkingBudget } from "#insitu/dialogue/thinking-budget.js";
 import type { HeldConstraint } from "../engine/constraint.js";
 import type { TextTokenizer } from "./tokenizer.js";
 
 /** Tokens at a prompt's end in which a mark around thoughts is looked for. */
 const endTokens = 16;
+
+/** The template of a tokenizer that has one. */
+function templateOf(tokenizer: TextTokenizer): DialogueTemplate | undefined {
+  const source = tokenizer.templateSource;
+  if (source === undefined) return undefined;
+  return {
+    source,
+    hasToken: (spelling) => tokenizer.tokenOf(spelling) !== undefined,
+    render: (messages, more) => tokenizer.renderChat(messages as Parameters<TextTokenizer["renderChat"]>[0], more),
+  };
+}
 
 /** How a model talks, in tokens. */
 export class ModelDialogue extends Dialogue {
@@ -15,20 +27,8 @@ export class ModelDialogue extends Dialogue {
   /** Tokens that end a reply, beside those that the model's files name. */
   readonly endTokens: readonly number[];
 
-  /** `format` names a family, where the template is not to decide. */
-  constructor(tokenizer: TextTokenizer, format?: string) {
-    const source = tokenizer.templateSource;
-    super(
-      source === undefined
-        ? undefined
-        : {
-            source,
-            hasToken: (spelling) => tokenizer.tokenOf(spelling) !== undefined,
-            render: (messages, more) =>
-              tokenizer.renderChat(messages as Parameters<TextTokenizer["renderChat"]>[0], more),
-          },
-      format,
-    );
+  private constructor(tokenizer: TextTokenizer, template: DialogueTemplate | undefined, family: Family | undefined) {
+    super(template, family);
     this.#tokenizer = tokenizer;
     this.markerTokens = new Map(
       this.markers.flatMap((spelling) => {
@@ -38,6 +38,14 @@ export class ModelDialogue extends Dialogue {
       }),
     );
     this.endTokens = this.ends.flatMap((spelling) => tokenizer.tokenOf(spelling) ?? []);
+  }
+
+  /** `format` names a family, where the template is not to decide. */
+  static async of(tokenizer: TextTokenizer, format: string | undefined): Promise<ModelDialogue> {
+    const template = templateOf(tokenizer);
+    if (template === undefined && format === undefined) return new ModelDialogue(tokenizer, undefined, undefined);
+    const { familyOf } = await import("#insitu/dialogue/families.js");
+    return new ModelDialogue(tokenizer, template, familyOf(template, format));
   }
 
   /** Whether a prompt leaves the model inside of thoughts. */

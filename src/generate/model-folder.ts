@@ -7,7 +7,7 @@ import { foreignFile, hubFolderUrl, hubNameOf } from "../base/foreign-file.js";
 import { genaiConfigName, modelFileOf, modelPaths, splitPaths } from "../base/model-files.js";
 import type { FolderPlatform } from "../base/platform.js";
 import { valueText } from "../base/value-text.js";
-import { findFolder, findModel, type ModelFiles } from "./find-model.js";
+import { findFolder, findModel, type ModelFiles, namedModel } from "./find-model.js";
 import { type GenaiConfig, readGenaiConfig } from "./genai-config.js";
 
 /** A JSON object. */
@@ -58,7 +58,7 @@ export async function findFolderFiles(source: string, platform: FolderPlatform, 
   const folder = isFile ? folderOf(source) : source.replace(/[\\/]+$/, "") || "/";
   const root = isFile && /(^|[\\/])onnx$/i.test(folder) ? folderOf(folder) : folder;
   const own = await readGenai(root, platform);
-  const files = isFile ? { model: source } : await findModel(root, platform, variant, own);
+  const files = isFile ? namedModel(source, root, platform) : await findModel(root, platform, variant, own);
   if (files === undefined) {
     // Several models of one name lie in folders of their own; what they have in common lies beside those.
     const below = own === undefined ? await findFolder(root, platform, variant) : undefined;

@@ -145,7 +145,7 @@ export class ObjectStream<T> implements AsyncIterable<PartialObject<T>> {
     return validated(this.#schema, JSON.parse(this.textSoFar));
   }
 
-  /** What there is so far, each time that there is more. */
+  /** The object so far, each time that it grows. */
   async *[Symbol.asyncIterator](): AsyncGenerator<PartialObject<T>, void, undefined> {
     this.#isBegun = true;
     let told = "";

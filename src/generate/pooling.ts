@@ -2,7 +2,7 @@
 import { InsituError } from "../base/error.js";
 import type { Json } from "./model-folder.js";
 
-/** How the rows of a text become one: their mean, their maximum, that of the first token, or that of the last. */
+/** How the vectors of a text's tokens become one vector: their mean, their maximum, the first token's, or the last token's. */
 export type Pooling = "mean" | "cls" | "last" | "max";
 
 /** All of them. */

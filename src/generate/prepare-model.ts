@@ -109,9 +109,9 @@ export async function prepareModel(
     ...sessionOptions,
     ...own,
     change: async (loaded, on) => {
-      refuseMissingOperators(loaded, folder.model);
-      await texts();
       const whole = await wholeModel(loaded, folder, platform);
+      refuseMissingOperators(whole.model, folder.model);
+      await texts();
       ({ longFrom } = whole);
       length = whole.within(length, context, folder.model);
       return own.change(whole.model, on);
@@ -150,7 +150,7 @@ async function textsOf(
 ): Promise<Pick<LanguageModelParts, "tokenizer" | "dialogue" | "defaults">> {
   const template = chatTemplate ?? folder.template;
   const tokenizer = await TextTokenizer.load({ ...folder, config: folder.tokenizerConfig, template });
-  const dialogue = new ModelDialogue(tokenizer, toolFormat);
+  const dialogue = await ModelDialogue.of(tokenizer, toolFormat);
   const defaults = withEnds(
     modelDefaults(folder.config, folder.generationConfig, tokenizer.endToken, folder.generationFile),
     dialogue.endTokens,

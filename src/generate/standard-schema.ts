@@ -53,7 +53,7 @@ export function jsonSchemaOf(schema: ObjectSchema, convert?: (schema: unknown) =
   if (typeof told === "object" && told !== null) return told as JsonSchema;
   throw new InsituError(
     "invalid-argument",
-    `the schema of ${schema["~standard"].vendor} does not tell its JSON Schema: give option toJsonSchema, such as toJsonSchema of @valibot/to-json-schema`,
+    `the schema of ${schema["~standard"].vendor} cannot write itself as JSON Schema: pass the option toJsonSchema, such as toJsonSchema of @valibot/to-json-schema`,
   );
 }
 

@@ -112,7 +112,7 @@ export class TextTokenizer implements TokenDecoder {
     );
   }
 
-  /** The token that the tokenizer's own configuration ends a text with. */
+  /** The end token of the tokenizer's configuration. */
   get endToken(): number | undefined {
     const spelling = this.#named["eos_token"];
     return spelling === undefined ? undefined : this.tokenOf(spelling);
@@ -128,7 +128,7 @@ export class TextTokenizer implements TokenDecoder {
     return this.#template !== undefined;
   }
 
-  /** The tokens of a text, which must be Unicode. Special tokens that the model wants around it are added unless told otherwise. */
+  /** Turns text into tokens. The special tokens that the model expects around a text are added unless `specialTokens` is false. */
   encode(text: string, options?: EncodeOptions): number[] {
     return through(this.encodeSteps(text, options));
   }
@@ -147,8 +147,8 @@ export class TextTokenizer implements TokenDecoder {
   }
 
   /**
-   * The tokens of a conversation as the model's template writes it, ready for the answer. Control tokens are the template's own: in what
-   * messages and `more` hold, their spelling is text like any other, unless `controlTokens` is "read".
+   * Turns a conversation into tokens with the model's chat template, ready for the answer. Only the template can write control tokens: the same
+   * characters in a message stay text, unless `controlTokens` is "read".
    */
   encodeChat(
     messages: readonly AnyChatMessage[],
@@ -170,7 +170,7 @@ export class TextTokenizer implements TokenDecoder {
     return this.#encode(this.#render(messages, more), false, "plain", bounds);
   }
 
-  /** The text of tokens, without special ones. Bytes that are no character become U+FFFD. */
+  /** Turns tokens into text, without special tokens. Bytes that are not a character become U+FFFD. */
   decode(tokens: readonly number[]): string {
     if (!Array.isArray(tokens))
       throw new InsituError("invalid-argument", `tokens must be a list of numbers, got ${valueText(tokens)}`);
@@ -199,7 +199,10 @@ export class TextTokenizer implements TokenDecoder {
     return { kind: this.#kind, spellings, endTokens };
   }
 
-  /** A conversation as the model's template writes it, ready for the answer. Throws where there is no template or it refuses. */
+  /**
+   * Writes a conversation as text with the model's chat template, ready for the answer. Throws if there is no template, or if it refuses the
+   * conversation.
+   */
   renderChat(messages: readonly AnyChatMessage[], more?: Readonly<Record<string, unknown>>): string {
     return this.#render(messages, more).text;
   }

@@ -45,7 +45,7 @@ export function buildGraph(model: Model, operators: OperatorSet): Graph {
   }
   const around: Surroundings = {
     operators,
-    expander: new FunctionExpander(model),
+    expander: new FunctionExpander(model, operators),
     opsets: model.opsets,
     within: [],
     depth: 0,

@@ -1,10 +1,12 @@
 /**
  * Model-local functions: puts a function's nodes in the place of each call. Works on names, before values exist:
  * formals become the caller's names, everything else inside gets the call's prefix, attribute references become attributes.
+ * A function that spells out an operator of a vendor's, for runtimes without it, gives way to that operator.
  */
 import { InsituError } from "../base/error.js";
 import { deepestCalls, longestMadeName, mostExpandedParts } from "../base/limits.js";
 import type { Model, ModelAttribute, ModelFunction, ModelGraph, ModelNode, ModelValue } from "../onnx/model.js";
+import type { Op, OperatorSet } from "./op.js";
 
 /** A node, the opset versions its operator is looked up in (a function brings its own), and the functions it came out of. */
 export interface PlacedNode {
@@ -25,8 +27,10 @@ export class FunctionExpander {
   readonly #mostParts: number;
   #expanded = 0;
   readonly #names: FreshNames;
+  readonly #operators: OperatorSet;
 
-  constructor(model: Model) {
+  constructor(model: Model, operators: OperatorSet) {
+    this.#operators = operators;
     for (const local of model.functions) {
       const key = keyOf(local.domain, local.name, local.overload);
       if (this.#functions.has(key)) throw new InsituError("invalid-graph", `function ${key} is defined twice`);
@@ -62,6 +66,11 @@ export class FunctionExpander {
         result.push({ node, opsets, within });
         continue;
       }
+      const native = this.#nativeCall(node, local, opsets);
+      if (native !== undefined) {
+        result.push({ node: native, opsets, within });
+        continue;
+      }
       if (within.includes(key))
         throw new InsituError("invalid-graph", `function ${key} calls itself: ${[...within, key].join(" → ")}`);
       if (within.length >= deepestCalls)
@@ -81,6 +90,29 @@ export class FunctionExpander {
       this.#expand(inner, own, [...within, key], result);
     }
   }
+
+  /** The call as one of the operator that the function spells out; undefined where there is none of that name that takes what is given. */
+  #nativeCall(node: ModelNode, local: ModelFunction, opsets: ReadonlyMap<string, number>): ModelNode | undefined {
+    const domain = plainDomain(node.domain);
+    // ONNX leaves open which of the two is meant. Its own operators a model may mean otherwise; a vendor's name says whose meaning it has.
+    if (domain === "" || node.overload !== "") return undefined;
+    const op = this.#operators.find(domain, node.opType, opsets.get(node.domain) ?? 1);
+    const attributes = new Map([...local.attributeDefaults, ...node.attributes]);
+    return op !== undefined && takes(op, node, attributes) ? { ...node, attributes } : undefined;
+  }
+}
+
+/** True if the operator has the inputs, outputs and attributes of a call. */
+function takes(op: Op, { inputs, outputs }: ModelNode, attributes: ReadonlyMap<string, ModelAttribute>): boolean {
+  const [given, made] = [Object.values(op.inputs), Object.values(op.outputs)];
+  const isOpen = [...given, ...made].some(({ arity }) => arity === "variadic");
+  return (
+    !isOpen &&
+    inputs.length <= given.length &&
+    outputs.length <= made.length &&
+    given.every(({ arity }, at) => arity === "optional" || (inputs[at] ?? "") !== "") &&
+    [...attributes].every(([name, { kind }]) => op.attrs[name]?.kind === kind)
+  );
 }
 
 /** Nodes, and what they list: names, numbers and texts of attributes, what their graphs hold. Tensors are shared and count once. */

@@ -117,7 +117,9 @@ export class Cursor {
   }
 
   #cutOff(count: number): never {
-    this.fail(`the bytes are cut off: ${count} more are needed, ${this.end - this.position} are left`);
+    this.fail(
+      `the bytes are cut off: ${count} more are needed, ${this.end - this.position} are left; fetch the file again, whole`,
+    );
   }
 
   /** Enters the message of the current field and returns the end to hand to `leave`. */

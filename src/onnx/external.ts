@@ -4,6 +4,7 @@
  * allocated.
  */
 import { InsituError } from "../base/error.js";
+import { foreignFile, isWebPage } from "../base/foreign-file.js";
 import { mostOverlap } from "../base/limits.js";
 import type { Files, ReadableFile } from "../base/platform.js";
 import {
@@ -47,6 +48,9 @@ type ExternalTensor = ModelTensor & {
   readonly type: Exclude<ElementType, "string">;
 };
 
+/** Bytes from which a file is not looked at: what servers send in place of one is shorter. */
+const mostForeignBytes = 1 << 16;
+
 const fail = (tensor: ExternalTensor, message: string, cause?: unknown): never => {
   const { location } = tensor.external;
   const where = location === inside ? "its data in the model's file" : `external data ${quote(location)}`;
@@ -87,6 +91,7 @@ export async function loadExternalData(
     for (const [at, each] of files.entries()) {
       if (each.bytes === undefined) each.file = await each.open();
       const size = each.file?.size ?? each.bytes!.byteLength;
+      if (each.file !== undefined) await refuseForeign(each.tensors[0], each.file);
       const bytes = checkSizes(each.tensors, size);
       // Names that lead to one file, and arrays of one memory, are one.
       const whole = each.bytes?.buffer ?? each.file?.identity ?? each;
@@ -216,6 +221,15 @@ async function openFile(
   }
 }
 
+/** Fails for a small file that stands in the place of weights: a pointer of git-LFS, or a page. */
+async function refuseForeign(tensor: ExternalTensor, file: ReadableFile): Promise<void> {
+  if (file.size > mostForeignBytes || tensor.external.location === inside) return;
+  const beginning = new Uint8Array(file.size);
+  await file.read(0, beginning);
+  const foreign = foreignFile(beginning);
+  if (foreign?.startsWith("is a git-LFS pointer") || isWebPage(beginning)) fail(tensor, foreign!);
+}
+
 /** Checks that a file of `size` bytes holds what the tensors ask for; the bytes that all of them take, equal ranges once. */
 function checkSizes(tensors: readonly ExternalTensor[], size: number): number {
   const ranges = new Map<string, number>();
@@ -224,7 +238,8 @@ function checkSizes(tensors: readonly ExternalTensor[], size: number): number {
     const expected = byteLengthOf(tensor.type, elementCount(tensor.dims));
     if (length !== undefined && length !== expected)
       fail(tensor, `has length ${length}, ${tensor.type}[${tensor.dims.join(",")}] needs ${expected}`);
-    if (offset + expected > size) fail(tensor, `has ${size} bytes, the tensor needs ${expected} from offset ${offset}`);
+    if (offset + expected > size)
+      fail(tensor, `has ${size} bytes, the tensor needs ${expected} from offset ${offset}: fetch it again, whole`);
     if (expected > largestByteLength)
       fail(tensor, `holds ${expected} bytes for one tensor, at most ${largestByteLength} can be addressed`);
     ranges.set(`${tensor.type} ${offset} ${expected}`, expected);

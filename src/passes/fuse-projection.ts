@@ -74,18 +74,25 @@ const asProjections = (graph: Graph, operators: OperatorSet): Graph =>
       const [, , scales, zeros, groups, added] = node.inputs;
       const constants = [scales, zeros, added].filter((value) => value !== undefined);
       if (groups !== undefined || !constants.every(isConstant)) return false;
-      const { K, N, bits, block_size } = node.attrs as Record<"K" | "N" | "bits" | "block_size", number>;
+      const { K, N, bits, block_size, accuracy_level } = numbers(node);
       edit.node("Projection", [a, b, scales, zeros, added], {
         ...own,
-        attributes: { K: int(K), N: int(N), bits: int(bits), block_size: int(block_size) },
+        attributes: {
+          K: int(K),
+          N: int(N),
+          bits: int(bits),
+          block_size: int(block_size),
+          accuracy_level: int(accuracy_level),
+        },
         outputs: [root],
       });
       return true;
     },
   });
 
-const numbers = (node: Node): Record<"K" | "N" | "bits" | "block_size", number> =>
-  node.attrs as Record<"K" | "N" | "bits" | "block_size", number>;
+type Numbers = Record<"K" | "N" | "bits" | "block_size" | "accuracy_level", number>;
+
+const numbers = (node: Node): Numbers => node.attrs as Numbers;
 
 /** True for a Projection that nothing was taken into yet. */
 const isPlain = (node: Node): boolean =>
@@ -105,7 +112,7 @@ export function joinedOperands(
     (node) =>
       isPlain(node) &&
       node.inputs[at.A] === inputs[at.A] &&
-      (["K", "bits", "block_size"] as const).every((name) => node.attrs[name] === attrs[name]) &&
+      (["K", "bits", "block_size", "accuracy_level"] as const).every((name) => node.attrs[name] === attrs[name]) &&
       [at.B, at.scales, at.zeroPoints, at.bias].every(
         (position) =>
           typeOf(node.inputs[position]) === typeOf(inputs[position]) &&

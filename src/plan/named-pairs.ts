@@ -5,7 +5,7 @@ import type { Graph, Value } from "../graph/graph.js";
 import { carriedPairs } from "./carried-pairs.js";
 import { candidatePairs, choosePairs, mayBecome, type Pair } from "./pairs.js";
 
-/** Present by past: names of outputs by names of inputs. */
+/** Pairs of caches: the name of the output (present) by the name of the input (past). */
 export type PairNames = Readonly<Record<string, string>>;
 
 const refuse = (message: string): never => {

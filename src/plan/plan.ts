@@ -14,7 +14,7 @@ import { findPairs, type PairChoice } from "./named-pairs.js";
 import type { Pair } from "./pairs.js";
 import { bytesReadBeside, effectOf, Uses } from "./uses.js";
 
-/** When updates are done in place: where proved, always or not at all. */
+/** Whether caches are updated in place: "prefer" copies where it is not proved safe, "require" throws there, "never" always copies. */
 export type InPlacePolicy = "prefer" | "require" | "never";
 
 /** What was decided for one output that declares an update, or that is made in the buffer of the state which it becomes. */

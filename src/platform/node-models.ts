@@ -1,9 +1,10 @@
 /** Models by name in Node: kept in a folder, with what the environment says of hubs and tokens. */
 import { existsSync } from "node:fs";
 import { InsituError } from "../base/error.js";
-import { isHubSpelling } from "../base/foreign-file.js";
-import { isShortSpelling, modelNamed, nameHint } from "#insitu/hub/catalogue.js";
-import { checkedHubOptions, fetchHubModel } from "#insitu/hub/hub-model.js";
+import { isHubSpelling, isShortSpelling } from "../base/foreign-file.js";
+import { modelNamed, nameHint } from "#insitu/hub/catalogue.js";
+import { fetchHubModel } from "#insitu/hub/hub-model.js";
+import { checkedHubOptions } from "#insitu/hub/hub-options.js";
 import { modelsOf } from "#insitu/hub/models.js";
 import type { HubOptions, Models } from "#insitu/hub/models-api.js";
 import { folderStore, keptFolder } from "./model-folder-store.js";

@@ -33,7 +33,7 @@ interface ChangedDecoder {
   readonly positions: readonly string[];
   /** The input with a dimension of new tokens, and that axis. */
   readonly tokens: { readonly name: string; readonly axis: number } | undefined;
-  /** True if position_ids must count rows, since values are made of them that the original counted itself. */
+  /** True if position_ids must be the rows' numbers (0, 1, 2, …), since the original model counted them itself. */
   readonly follows: boolean;
   /** Inputs with one column a row, and that axis. */
   readonly widened: ReadonlyMap<string, number>;

@@ -36,6 +36,13 @@ export function pageModel(model: Model, options: PagesOptions = {}): Model {
       "invalid-graph",
       "the model has no Attention whose keys and values TensorScatter writes: rewrite it first (insitu rewrite)",
     );
+  const tokens = model.graph.inputs.find(({ name }) => name === "input_ids")?.type;
+  const first = tokens?.kind === "tensor" ? tokens.shape?.[0] : undefined;
+  if (typeof first === "number")
+    throw new InsituError(
+      "invalid-graph",
+      `input "input_ids" has a batch of ${first}, and pages are read by as many texts as there are: use linear caches, or export the model with a dynamic batch`,
+    );
   const packed = options.packed === true;
   for (const name of [
     ...Object.values(pageInputs),

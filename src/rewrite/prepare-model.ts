@@ -70,7 +70,7 @@ class Conversion {
   readonly #to: number;
   readonly #names: Set<string>;
   constructor(model: Model, to: number) {
-    this.#expander = new FunctionExpander(model);
+    this.#expander = new FunctionExpander(model, operators);
     this.#to = to;
     this.#names = new Set([...model.graph.initializers, ...model.graph.inputs].map(({ name }) => name));
     for (const node of model.graph.nodes) for (const name of node.outputs) this.#names.add(name);

@@ -39,13 +39,13 @@ export interface RewriteReport {
   readonly attentions: readonly AttentionReport[];
   /** The model's inputs that came and went. */
   readonly inputs: { readonly added: readonly string[]; readonly removed: readonly string[] };
-  /** The removed inputs, with what they must have said for both models to be the same. */
+  /** The removed inputs, with the values for which both models give the same results. */
   readonly replaced: readonly ReplacedInput[];
   /** The input whose size along an axis says how many tokens a run adds; undefined where none does. */
   readonly tokens: { readonly name: string; readonly axis: number } | undefined;
   /** Values that are made from position_ids now. */
   readonly positions: readonly string[];
-  /** True if position_ids must count rows, since values are made of them that the original counted itself. */
+  /** True if position_ids must be the rows' numbers (0, 1, 2, …), since the original model counted them itself. */
   readonly follows: boolean;
   /** The mask of padding that was kept, and whether hiding keys is all that it does; undefined where none was. */
   readonly padding: { readonly input: string; readonly hidesOnly: boolean } | undefined;
@@ -53,7 +53,7 @@ export interface RewriteReport {
   readonly foreign: readonly string[];
   /** Nodes of the graph. */
   readonly nodes: { readonly before: number; readonly after: number };
-  /** What a user of the model should know beside that. */
+  /** Further notes for users of the model. */
   readonly notes: readonly string[];
 }
 

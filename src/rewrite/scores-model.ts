@@ -6,7 +6,9 @@ import { isModel, type Model } from "../onnx/model.js";
 import { attentionScores } from "./page-names.js";
 import { isCacheAttention } from "./page-trail.js";
 
-/** The model with outputs `attention_scores.L`: [batch, heads, queries, rows]. For `InferenceSession.create(path, { change })`. */
+/**
+ * Adds outputs `attention_scores.L` of [batch, heads, queries, rows] to a model: `InferenceSession.create(path, { change: withAttentionScores })`.
+ */
 export function withAttentionScores(model: Model): Model {
   if (!isModel(model))
     throw new InsituError("invalid-argument", `withAttentionScores takes a model, got ${valueText(model)}`);

@@ -16,22 +16,22 @@ import { isTensor, type Tensor } from "../tensor/tensor.js";
 import type { Holding } from "./holding.js";
 import { preparedGraphOf } from "./load.js";
 
-/** A cache, to whoever says what is to be done with it. */
+/** A cache of a state, as `edit` shows it to your function. */
 export interface EditedCache {
-  /** The input that it is. */
+  /** The name of the cache's input. */
   readonly name: string;
   /** Its element type. */
   readonly type: ElementType;
-  /** In its full capacity. */
+  /** The cache's dimensions at full capacity. */
   readonly dims: readonly number[];
-  /** The axis of its rows, where it has one. */
+  /** The axis along which the cache has its rows; undefined for a recurrent state. */
   readonly axis: number | undefined;
 }
 
-/** An attribute of an edit: whole numbers are integers. */
+/** The value of an operator's attribute. Whole numbers become ONNX integers, others floats. */
 export type EditAttribute = number | boolean | string | readonly number[] | readonly string[];
 
-/** An operator that updates a cache, and what it is given beside it. */
+/** An edit of a cache: an operator that updates it, with its other inputs. */
 export interface CacheEdit {
   /** The operator's name in ONNX, of the newest version. */
   readonly operator: string;

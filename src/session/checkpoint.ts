@@ -18,7 +18,7 @@ const dropped = new FinalizationRegistry<() => void>((free) => {
   }
 });
 
-/** One moment of a state. Made by `state.checkpoint`; `state.goBack` returns to it. */
+/** A copy of a state's recurrent caches at one moment. `state.checkpoint` makes one, `state.goBack` returns to it. */
 export class Checkpoint {
   /** Valid rows per sample at that moment. */
   readonly lengths: readonly number[];
@@ -39,24 +39,24 @@ export class Checkpoint {
     dropped.register(this, this.#free, this);
   }
 
-  /** True for what a state made. */
+  /** True if the value is a checkpoint. */
   static isCheckpoint(value: unknown): value is Checkpoint {
     return typeof value === "object" && value !== null && #places in value;
   }
 
-  /** Bytes that it takes. */
+  /** The checkpoint's size in bytes. */
   get byteLength(): number {
     return [...this.#places.values()].reduce((sum, { byteLength }) => sum + byteLength, 0);
   }
 
-  /** One holder more, who releases it too. */
+  /** Adds a holder: the memory is freed when each holder has called `release`. */
   retain(): this {
     this.#live();
     this.#holders++;
     return this;
   }
 
-  /** Gives the memory back, with its last holder. */
+  /** Releases the checkpoint for one holder. The last one frees the memory. */
   release(): void {
     if (this.#holders === 0 || --this.#holders > 0) return;
     dropped.unregister(this);

@@ -11,7 +11,7 @@ export interface HeldInput {
   readonly kind: PairKind;
   /** The axis of its rows, counted from the front; undefined for a state without rows. */
   readonly axis: number | undefined;
-  /** True for a cache of the last rows alone, which counts none. */
+  /** True for a cache that keeps only the last rows, and does not count them. */
   readonly keepsLast?: true;
 }
 

@@ -35,7 +35,7 @@ export class MemoryLimit {
     if (this.#most === undefined || this.#weightBytes <= this.#most) return;
     throw new InsituError(
       "out-of-memory",
-      `the model's weights take ${sizeText(this.#weightBytes)}, and ${sizeText(this.#most)} of memory can be had here; use a model with fewer or quantized weights, or raise the option memoryLimit`,
+      `the model's weights take ${sizeText(this.#weightBytes)}, and ${sizeText(this.#most)} of memory are available; use a model with fewer or quantized weights, or raise the option memoryLimit`,
     );
   }
 
@@ -44,7 +44,7 @@ export class MemoryLimit {
     if (this.#most === undefined || bytes + this.#weightBytes <= this.#most) return;
     throw new InsituError(
       "out-of-memory",
-      `the caches of this state take ${sizeText(bytes)} beside ${sizeText(this.#weightBytes)} of weights, and ${sizeText(this.#most)} of memory can be had here; create the state with a smaller capacity or batch, or raise the option memoryLimit`,
+      `the caches of this state take ${sizeText(bytes)} beside ${sizeText(this.#weightBytes)} of weights, and ${sizeText(this.#most)} of memory are available; create the state with a smaller capacity or batch, or raise the option memoryLimit`,
     );
   }
 }

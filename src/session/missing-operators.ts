@@ -35,7 +35,7 @@ export function refuseMissingOperators(model: Model, path: string): void {
   const many = missing.length === 1 ? "an operator that is" : `${missing.length} operators that are`;
   throw new InsituError(
     "unsupported-operator",
-    `${path} calls ${many} not supported: ${missing.join(", ")}; docs/operators.md lists those there are, insitu check tells more of a model`,
+    `${path} calls ${many} not supported: ${missing.join(", ")}; docs/operators.md lists those that are, insitu check shows more`,
   );
 }
 

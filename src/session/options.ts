@@ -20,7 +20,7 @@ import {
 
 export type { InPlacePolicy } from "../plan/plan.js";
 
-/** When a decoder whose caches grow is rewritten: "auto" where it is understood (`explain` says why not), "require" or throw, "never". */
+/** Whether a decoder whose caches grow is rewritten: "auto" if it can be (`explain` says why not), "require" throws if it cannot, "never". */
 export type RewritePolicy = "auto" | "require" | "never";
 
 /** What becomes of presents in runs without a state: kept inside where that changes no result (`explain` tells why not), or copied. */

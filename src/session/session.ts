@@ -3,7 +3,7 @@ import { checkList, optionsOf } from "../base/arguments.js";
 import { Unavailable } from "../backends/unavailable.js";
 import { InsituError } from "../base/error.js";
 import type { Platform } from "../base/platform.js";
-import type { BackendChoice, BackendSession, Executable, Transfer } from "../backends/backend.js";
+import type { BackendChoice, BackendSession, BusyRows, Executable, Transfer } from "../backends/backend.js";
 import type { Graph, Value } from "../graph/graph.js";
 import type { ArrivingWeights } from "../onnx/arriving-weights.js";
 import type { Model } from "../onnx/model.js";
@@ -81,7 +81,7 @@ export interface Parts {
   presents: KeptPresents | string | undefined;
 }
 
-/** The plan as JSON, why the model was not rewritten where that was asked for, and what becomes of presents. */
+/** What `explain({ json: true })` returns: the plan as JSON, why the model was not rewritten, and how presents are kept. */
 export type SessionExplanation = ExplainJson & {
   readonly notRewritten?: string;
   readonly presents?: PresentsExplanation;
@@ -94,8 +94,8 @@ export class Session {
   readonly #unfinished = new Unfinished();
   #releasing: Promise<void> | undefined;
   /**
-   * The model's inputs, in its own order; without lengths that may be left out where the session was asked for with `executionProviders`, since
-   * programs for onnxruntime feed all of these.
+   * The names of the model's inputs, in its own order. With the option `executionProviders`, without those that programs for onnxruntime do not feed:
+   * `write_indices` and `nonpad_kv_seqlen`.
    */
   readonly inputNames: readonly string[];
   /** The model's outputs, in its own order. */
@@ -104,7 +104,7 @@ export class Session {
   readonly inputMetadata: readonly ValueMetadata[];
   /** Name, type and shape of each output. */
   readonly outputMetadata: readonly ValueMetadata[];
-  /** The inputs that a state holds, where it names no pairs of its own, and the outputs that become them; all others are fed. */
+  /** The inputs that a state holds, with the outputs that become them. You feed all other inputs. */
   readonly heldInputs: readonly HeldInput[];
 
   protected constructor(parts: Parts) {
@@ -116,7 +116,7 @@ export class Session {
     this.heldInputs = heldInputsOf(parts.pairings.own.stateful.plan.pairs);
   }
 
-  /** True for a session that `create` made. */
+  /** True if the value is a session. */
   static isSession(value: unknown): value is Session {
     return typeof value === "object" && value !== null && #parts in value;
   }
@@ -187,8 +187,8 @@ export class Session {
   }
 
   /**
-   * Begins a run on a state. Where the caches are on a device, the state can be used again before the results are there: the next run can be
-   * begun, and is done after this one. A run that fails after it was begun has lost the state. Elsewhere the results are there at once.
+   * Begins a run on a state, without waiting for its results. On a GPU the next run can begin at once, and is computed after this one. A run that
+   * fails after it was begun loses the state. On other backends the results are there at once.
    */
   async start(feeds: Feeds, fetches: Fetches | undefined, options: RunOptions): Promise<StartedRun> {
     const { parts, wanted, state } = this.#asked(fetches, options);
@@ -313,12 +313,12 @@ export class Session {
     ].join("\n");
   }
 
-  /** Accepted for onnxruntime's sake, and does nothing: `explain` tells what a run does. */
+  /** Part of onnxruntime's interface, without effect. Use `explain` to see what a run does. */
   startProfiling(): void {
     this.#live();
   }
 
-  /** Accepted like `startProfiling`. */
+  /** Part of onnxruntime's interface, without effect. */
   endProfiling(): void {
     this.#live();
   }
@@ -328,13 +328,13 @@ export class Session {
     return this.#live().backend;
   }
 
-  /** True if it runs on a device whose memory the host cannot read: what is begun there goes on by itself. */
+  /** True if the session runs on a GPU, whose memory the CPU cannot read. */
   get isDevice(): boolean {
     return this.#live().pairings.own.stateful.location !== "cpu";
   }
 
   /** For engines: tokens of prompts that one run reads so that the device is busy; undefined where a few do. */
-  get busyRows(): number | undefined {
+  get busyRows(): BusyRows | undefined {
     return this.#live().opened.busyRows;
   }
 
@@ -343,7 +343,7 @@ export class Session {
     return this.#live().opened.lost;
   }
 
-  /** True if a result depends on chance: a second run may differ. */
+  /** True if the model has random operators: a second run may give other results. */
   get random(): boolean {
     return this.#live().graph.nodes.some((node) => node.op.random);
   }
@@ -359,8 +359,8 @@ export class Session {
   }
 
   /**
-   * Lets go of the model; the session refuses all that is asked afterwards. Runs that were asked for before are finished first. Results that the
-   * caller has stay: those in the backend's memory, presents among them, are brought to the host. States go with the session.
+   * Frees the model's memory, after the runs that are under way. Results that you have stay valid: they are copied out of the session's memory. The
+   * session and its states cannot be used afterwards.
    */
   release(): Promise<void> {
     const parts = this.#parts;

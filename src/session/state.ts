@@ -68,7 +68,7 @@ export class State {
     dropped.register(this, [owner, holdings], this);
   }
 
-  /** True for what `createState` or `fork` made. */
+  /** True if the value is a state. */
   static isState(value: unknown): value is State {
     return typeof value === "object" && value !== null && #holdings in value;
   }
@@ -83,12 +83,12 @@ export class State {
     return this.#lengths;
   }
 
-  /** True if no sample has valid rows, as in a new state. Caches without rows are not looked at: see `countsRows`. */
+  /** True if no sample has valid rows, as in a new state. Recurrent states, which have no rows, do not count. */
   get isEmpty(): boolean {
     return this.#lengths.every((length) => length === 0);
   }
 
-  /** True if a cache has rows, one for each token: then lengths count them. */
+  /** True if a cache has a row for each token, which `lengths` count. False for models with recurrent states only. */
   get countsRows(): boolean {
     return [...this.#holdings.values()].some(({ pair }) => pair.axis !== undefined);
   }
@@ -160,20 +160,23 @@ export class State {
     this.#cut(lengths);
   }
 
-  /** Forgets everything: there are no rows, and caches without rows are zeros, as in a new state. */
+  /** Forgets everything, as in a new state: no rows are valid, and recurrent states are zeros. */
   reset(): void {
     this.#idle();
     for (const holding of this.#holdings.values()) if (isWithoutRows(holding)) holding.clear();
     this.#cut(this.#lengths.map(() => 0));
   }
 
-  /** Keeps what caches without rows hold now, until it is released: `goBack` returns to it, from any later moment of this state or of a fork. */
+  /**
+   * Copies the recurrent states, which cannot be rewound, until you release the checkpoint. `goBack` returns to it, from any later moment of this
+   * state or of a fork.
+   */
   checkpoint(): Checkpoint {
     this.#idle();
     return new Checkpoint(this.#owner, [...this.#holdings.values()], this.#lengths);
   }
 
-  /** Forgets everything after a checkpoint, which stays as it is. The rows up to it must be those that were there when it was taken. */
+  /** Returns to a checkpoint, and forgets everything after it. The rows before it must be unchanged since it was taken. */
   goBack(to: Checkpoint): void {
     this.#idle();
     if (!Checkpoint.isCheckpoint(to))
@@ -189,8 +192,8 @@ export class State {
   }
 
   /**
-   * Runs an operator on caches, each written in place: `choose` says which, with its other operands, or leaves a cache as it is. Lengths stay
-   * as they are. It is one run: where it is refused, nothing was written; no other can use the state before it is over.
+   * Runs an operator on caches, in place. `choose` is called for each cache, and returns the operator with its other inputs, or undefined to leave
+   * the cache as it is. Lengths do not change. If the edit is refused, nothing was written.
    */
   async edit(choose: (cache: EditedCache) => CacheEdit | undefined): Promise<void> {
     this.#idle();
@@ -213,7 +216,7 @@ export class State {
     }
   }
 
-  /** Throws unless the state can be used now. */
+  /** Throws if a run is using the state, or if it was released or lost. */
   requireIdle(): void {
     this.#idle();
   }

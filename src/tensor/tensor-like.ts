@@ -8,7 +8,7 @@ import type { Storage } from "./element-type.js";
 import { isTensor, Tensor } from "./tensor.js";
 import { refuse } from "./tensor-data.js";
 
-/** Whatever has a tensor's type, data and dims; where it says where it lies, it lies on the CPU. */
+/** An object with a tensor's type, data and dims, such as a tensor of onnxruntime-common. Its data is on the CPU. */
 export interface TensorLike {
   /** The element type, by the name that `new Tensor` takes. */
   readonly type: string;
@@ -16,7 +16,7 @@ export interface TensorLike {
   readonly data: ArrayBufferView | readonly string[];
   /** The size along each axis. */
   readonly dims: readonly number[];
-  /** "cpu", or left out. */
+  /** "cpu", or undefined. */
   readonly location?: string;
 }
 

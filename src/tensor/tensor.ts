@@ -45,15 +45,15 @@ export interface Tensor<T extends ElementType = ElementType> {
   /** The tensor's own array, packed as ONNX packs it; throws for a tensor on a device: `await getData()` works everywhere. */
   readonly data: DataTypes[T];
   /**
-   * "cpu" or "gpu-buffer"; what a session left on a device is on the "cpu" once the session was released; "none" once the tensor was disposed, or
-   * the state that it shows was released. The others are onnxruntime's.
+   * Where the data is: "cpu", "gpu-buffer", or "none" once the tensor was disposed or its state released. Other values are onnxruntime's, and do not
+   * occur.
    */
   readonly location: Tensor.DataLocation;
-  /** `data`; for a tensor on a device, a copy of what it holds when this is called. */
+  /** Gets `data`; for a tensor on a GPU, a copy of what it holds now. */
   getData(releaseData?: boolean): Promise<DataTypes[T]>;
-  /** Lets go of the data; the tensor cannot be used afterwards. */
+  /** Frees the data. The tensor cannot be used afterwards. */
   dispose(): void;
-  /** onnxruntime's, all refused with the way out: a tensor of insitu's is no picture, and hands out no memory of a device. */
+  /** Part of onnxruntime's interface. Throws: insitu's tensors have no such form. */
   readonly texture: DeviceTypes["texture"];
   /** Part of onnxruntime's interface. Throws: insitu's tensors have no such form. */
   readonly gpuBuffer: DeviceTypes["gpuBuffer"];
@@ -63,7 +63,7 @@ export interface Tensor<T extends ElementType = ElementType> {
   toDataURL(options?: object): string;
   /** Part of onnxruntime's interface. Throws: insitu's tensors have no such form. */
   toImageData(options?: object): DeviceTypes["imageData"];
-  /** The same data under other dims of the same size. */
+  /** Returns a tensor of other dims and the same size that shares this one's data. */
   reshape(dims: readonly number[]): Tensor<T>;
   /**
    * For insitu itself: the elements as kernels see them, the same bytes, no copy. What it shows of a state is good for one call, and
@@ -98,18 +98,18 @@ export type TypedTensor<T extends ElementType> = Tensor<T>;
 
 /** How tensors are made. */
 export interface TensorConstructor extends TensorFactory {
-  /** Dims that are left out stand for one dimension. */
+  /** Makes a tensor of this type. Without `dims` it has one dimension. */
   new <T extends ElementType>(type: T, data: DataFor<T>, dims?: readonly number[]): Tensor<T>;
   new (type: "float", data: DataFor<"float32">, dims?: readonly number[]): Tensor<"float32">;
   new (type: "double", data: DataFor<"float64">, dims?: readonly number[]): Tensor<"float64">;
-  /** The array's class tells the type. */
+  /** Makes a tensor whose type follows from the class of the array. */
   new <D extends Storage | Uint8ClampedArray | readonly string[] | readonly boolean[]>(
     data: D,
     dims?: readonly number[],
   ): Tensor<TypeOfData<D>>;
-  /** For a type that only the running program knows. */
+  /** Makes a tensor of a type that is known only when the program runs. */
   new (type: string, data: Exclude<TensorData, Uint8ClampedArray>, dims?: readonly number[]): Tensor;
-  /** What `instanceof` looks for. */
+  /** The prototype, for `instanceof`. */
   readonly prototype: Tensor;
   /** For insitu itself: a tensor over a view, without a copy where the view is its whole storage. */
   fromView(view: View): Tensor;

@@ -35,14 +35,30 @@ interface FewRowsTuning {
   readonly mostTerms: number;
 }
 
+/** A tile of a product: its rows and columns, `depth` of k at a time, by `down` times `across` invocations. */
+export interface Tile {
+  readonly rows: number;
+  readonly columns: number;
+  readonly depth: number;
+  readonly down: number;
+  readonly across: number;
+}
+
 /** Products of many rows: `product-tiles.ts`, `product-slices.ts`, `product-matrices.ts`. */
 interface ManyRowsTuning {
   /** Tiles from which on larger ones are taken: those read operands less often, and there are fewer of them. H200, 2026-11-15. */
   readonly enoughTiles: number;
+  /** Tiles in float32 and in float16, tried in this order: the first that makes enough is taken. Larger ones read operands less often and take registers from others. H200, 2026-11-18, by `tiles.mjs`, 4,096 rows, 1,024 to 4,096: in float32 39 TFLOP/s of the first and 30 of 64 by 64, in float16 49 and 34. */
+  readonly floatTiles: readonly Tile[];
+  readonly halfTiles: readonly Tile[];
+  /** The same in bytes, of 32 of k at a time. They are listed where `dot4I8Packed` is one instruction; where a device spells it out in many, which nothing tells, a row without any is faster. H200, as above: 74 TFLOP/s of the first and 43 of the second. */
+  readonly byteTiles: readonly Tile[];
   /** Workgroups from which on split-K takes 32 columns each, else 16. H200, 2026-11-15. */
   readonly enoughSlices: number;
   /** The same for tiles of subgroup matrices. H200, 2026-11-15. */
   readonly enoughMatrixTiles: number;
+  /** Workgroups from which on attention in matrices takes 128 rows each, else 64: twice the rows share what is brought in. H200, 2026-11-18: 2,048 queries over 32,768 keys 5.6 to 4.5 ms, 512 over 4,096 0.18 to 0.29. */
+  readonly manyAttentions: number;
   /** Rows of a prompt that one run reads: more keep a device busier, take memory and let others wait. Where subgroups multiply no matrices, and where they do. H200, 2026-11-18: a prompt of 4,096 tokens in runs of 512, 1024, 2048, 4096 takes 88, 76, 67, 60 ms. */
   readonly busyRows: number;
   readonly busyMatrixRows: number;
@@ -84,8 +100,24 @@ export const usualTuning: Tuning = {
   },
   manyRows: {
     enoughTiles: 96,
+    floatTiles: [
+      { rows: 128, columns: 128, depth: 16, down: 16, across: 16 },
+      { rows: 64, columns: 64, depth: 32, down: 16, across: 16 },
+      { rows: 32, columns: 32, depth: 32, down: 8, across: 8 },
+    ],
+    halfTiles: [
+      { rows: 128, columns: 128, depth: 32, down: 16, across: 16 },
+      { rows: 64, columns: 64, depth: 32, down: 16, across: 8 },
+      { rows: 32, columns: 32, depth: 32, down: 8, across: 8 },
+    ],
+    byteTiles: [
+      { rows: 128, columns: 128, depth: 32, down: 16, across: 16 },
+      { rows: 64, columns: 64, depth: 32, down: 8, across: 8 },
+      { rows: 32, columns: 32, depth: 32, down: 8, across: 8 },
+    ],
     enoughSlices: 96,
     enoughMatrixTiles: 96,
+    manyAttentions: 192,
     busyRows: 512,
     busyMatrixRows: 2048,
     manyStreams: 160,
@@ -119,6 +151,9 @@ export const keeping = {
   /** Bytes of memory that is mapped in vain, and runs of a series up to which it is: series come in many lengths. Not measured. */
   spareBytes: 65_536,
   spareRuns: 16,
+  /** Bytes of a cache from which on its buffer waits for the next state, and milliseconds that it does. H200: 56 buffers of 75 MB take 150 ms. */
+  leastSpareCacheBytes: 4_194_304,
+  spareCacheMilliseconds: 1_000,
   /** Bytes of weights from which on it is tried whether the device holds them, before a model is brought there. Not measured. */
   triedBytes: 67_108_864,
 } as const;

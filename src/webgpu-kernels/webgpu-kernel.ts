@@ -105,6 +105,8 @@ export interface DeviceTraits {
   /** Invocations of a subgroup, where there are subgroups of one size. */
   readonly subgroup: number | undefined;
   readonly f16: boolean;
+  /** Whether four bytes are multiplied and added up in one instruction of WGSL. */
+  readonly dots: boolean;
   /** What subgroups multiply together, where they do; float16 and subgroups of one size are there too then. */
   readonly subgroupMatrix: SubgroupMatrix | undefined;
   readonly mostWorkgroups: number;

@@ -216,7 +216,7 @@ describe.skipIf(chromium === undefined)("in Chromium", () => {
           error: "InsituError",
           code: "invalid-argument",
           message:
-            `threads: 2 cannot be had here: a worker did not start (${reason}: kernel-worker-web.js must be served beside ` +
+            `threads: 2 are not available here: a worker did not start (${reason}: kernel-worker-web.js must be served beside ` +
             `the script that starts it, ${isolated.server.base}/dist-${variant}/platform/web.js); ask for threads: 1`,
         });
         expectSame(await isolated.decode(entry, { threads: 1 }), expected.get(1)!);
@@ -278,7 +278,7 @@ describe.skipIf(chromium === undefined)("in Chromium", () => {
         error: "InsituError",
         code: "invalid-argument",
         message:
-          "threads: 2 cannot be had here: the page is not cross-origin isolated (COOP and COEP headers), " +
+          "threads: 2 are not available here: the page is not cross-origin isolated (COOP and COEP headers), " +
           "so memory cannot be shared; ask for threads: 1",
       });
       expect(unisolated.page.workers()).toEqual([]);

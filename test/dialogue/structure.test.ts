@@ -3,7 +3,7 @@ import { Ajv } from "ajv";
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Dialogue } from "../../packages/dialogue/dialogue.js";
-import { familyNames } from "../../packages/dialogue/families.js";
+import { familyNames, familyOf } from "../../packages/dialogue/families.js";
 import type { ToolSpec } from "../../packages/dialogue/family.js";
 import { CausalLM } from "../../src/entry/node.js";
 import { became } from "./support.js";
@@ -55,8 +55,10 @@ const cases = familyNames.flatMap((family) =>
   (sources[family] ?? [""]).map((source, at) => [family, at, source] as const),
 );
 
-const dialogueOf = (family: string, source: string): Dialogue =>
-  new Dialogue({ source, hasToken: () => false, render: () => "" }, family);
+function dialogueOf(family: string | undefined, source: string): Dialogue {
+  const template = { source, hasToken: () => false, render: () => "" };
+  return new Dialogue(template, familyOf(template, family));
+}
 
 let lm: CausalLM;
 beforeAll(async () => {
@@ -123,7 +125,7 @@ describe.each(cases)("%s, form %i", (family, _, source) => {
 });
 
 test("thoughts come first where the prompt opened them, and may where it is left to the model", async () => {
-  const dialogue = new Dialogue({ source: "<tool_call> <think></think>", hasToken: () => false, render: () => "" });
+  const dialogue = dialogueOf(undefined, "<tool_call> <think></think>");
   const format = { kind: "schema", schema: { const: 1 } } as const;
   const wish = { tools: [], choice: "none", parallel: true, format } as const;
   const allows = async (thoughts: "open" | "free" | "closed", texts: readonly string[]): Promise<boolean[]> => {

@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { expect } from "vitest";
 import type { DialogueEvent } from "../../packages/dialogue/events.js";
-import { familyNamed } from "../../packages/dialogue/families.js";
+import { familyOf } from "../../packages/dialogue/families.js";
 import type { ThinkingMarks, ToolSpec } from "../../packages/dialogue/family.js";
 import { ReplyReader } from "../../packages/dialogue/reader.js";
 
@@ -42,7 +42,7 @@ export interface ReadOptions {
 
 /** The events of a reply that comes in these pieces. */
 export function eventsOf(family: string, pieces: readonly string[], options: ReadOptions = {}): DialogueEvent[] {
-  const found = familyNamed(family)!;
+  const found = familyOf(undefined, family)!;
   const reader = new ReplyReader({
     family: found,
     thinking: found.thinking ?? ("thinking" in options ? options.thinking : think),

@@ -2,6 +2,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { Dialogue } from "../../packages/dialogue/dialogue.js";
+import { familyOf } from "../../packages/dialogue/families.js";
 import type { AnyMessage } from "../../packages/dialogue/family.js";
 import { ChatTemplate } from "../../packages/text/template/chat-template.js";
 import { templateStyles } from "../generate/template-styles.js";
@@ -70,7 +71,8 @@ async function dialogueOf(
   const render = (messages: readonly AnyMessage[], more: object): string =>
     template.render({ messages, given: { ...more }, own }).text;
   const hasToken = (spelling: string): boolean => vocabulary[name]?.includes(spelling) === true;
-  return { dialogue: new Dialogue({ source, hasToken, render }), render };
+  const written = { source, hasToken, render };
+  return { dialogue: new Dialogue(written, familyOf(written)), render };
 }
 
 test("every published template is looked at", () => {

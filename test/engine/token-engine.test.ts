@@ -242,6 +242,35 @@ test("several steps are one where texts ask for it, never more than a text may h
   expect(heard.tokens).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
 });
 
+test("a text whose tokens come in series is in the step that a new one is read in, and in those behind it", async () => {
+  const layout = new PlayedLayout(true);
+  const engine = new TokenEngine(layout);
+  const streaming = listener();
+  const { text } = textOf(engine, [1], streaming, { tokensAtOnce: 3, maxTokens: 40 });
+  for (let at = 0; at < 6; at++) {
+    const turn = engine.advance();
+    await settle();
+    layout.played[at].land();
+    await turn;
+  }
+  let turn = engine.advance();
+  await settle();
+  // Two series are under way, which is all that it has alone.
+  expect(layout.lane.underWay).toBe(2);
+  expect(layout.played.at(-1)!.count).toBe(3);
+  const before = layout.played.length;
+  const fresh = textOf(engine, [1, 2, 3, 4, 5, 6, 7, 8, 9], listener()).text;
+  layout.played[6].land();
+  await turn;
+  turn = engine.advance();
+  await settle();
+  const steps = layout.played.slice(before).map(({ parts }) => parts.map(({ text: own }) => own));
+  expect(steps.length).toBeGreaterThan(0);
+  expect(steps.every((own) => own.includes(text) && own.includes(fresh))).toBe(true);
+  layout.played.forEach(({ land: end }) => end());
+  await turn;
+});
+
 test("a step that is refused is tried text by text: only who fails alone has failed", async () => {
   for (const isDevice of [false, true]) {
     const layout = new PlayedLayout(isDevice);

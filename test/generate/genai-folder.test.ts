@@ -2,6 +2,8 @@
 import { afterAll, describe, expect, test } from "vitest";
 import { InsituError } from "../../src/base/error.js";
 import { CausalLM } from "../../src/entry/node.js";
+import { readModel } from "../../src/onnx/read.js";
+import { writeModel } from "../../src/onnx/write.js";
 import { publishedFiles, writeFolder } from "../support/published-folders.js";
 
 const model = publishedFiles("llama-int4-cpu");
@@ -57,6 +59,12 @@ describe("genai_config.json", () => {
     });
     expect([lm.config["vocab_size"], lm.vocabulary]).toEqual([160, 160]);
     await lm.release();
+    // As onnxruntime-genai has it, 0 is as many as the model was made for.
+    const open = await CausalLM.load(
+      folderOf({ "genai_config.json": withConfig({ context_length: 64 }, { max_length: 0 }) }).path,
+    );
+    expect(open.contextLength).toBe(64);
+    await open.release();
   });
 
   test("as it is published, text is the likeliest, up to the model's length", async () => {
@@ -91,6 +99,25 @@ describe("genai_config.json", () => {
       /has no parts\/decoder\.onnx$/,
     );
     expect(await refusal(folderOf({ "model.onnx.data": undefined }).path)).toMatch(/model\.onnx\.data/);
+  });
+
+  test("half a model is refused by what is missing, with the way out", async () => {
+    const pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n";
+    expect(await refusal(folderOf({ "model.onnx.data": pointer }).path)).toMatch(
+      /external data "model\.onnx\.data" is a git-LFS pointer, .* run git lfs pull/,
+    );
+    expect(
+      await refusal(folderOf({ "model.onnx.data": model.get("model.onnx.data")!.subarray(0, 5000) }).path),
+    ).toMatch(/external data "model\.onnx\.data" has 5000 bytes, the tensor needs .*: fetch it again, whole/);
+    expect(await refusal(folderOf({ "model.onnx": model.get("model.onnx")!.subarray(0, 9000) }).path)).toMatch(
+      /model\.onnx: the bytes are cut off: .*fetch the file again, whole/,
+    );
+    const graph = readModel(model.get("model.onnx")!);
+    const outputs = graph.graph.outputs.filter(({ name }) => name !== "present.1.value");
+    const unpaired = writeModel({ ...graph, graph: { ...graph.graph, outputs } });
+    expect(await refusal(folderOf({ "model.onnx": unpaired }).path)).toMatch(
+      /input "past_key_values\.1\.value" looks like a state, .*no output .*: export the model with that output/,
+    );
   });
 
   test("what makes no sense is refused by its name", async () => {

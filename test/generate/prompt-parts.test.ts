@@ -1,7 +1,7 @@
 // Prompts in parts: every token is read, in its order; on a device parts of all prompts together are of few lengths, and few for each prompt.
 import { expect, test, vi } from "vitest";
 import { Decoder } from "../../src/decoder/decoder.js";
-import { nextPart, nextRows } from "../../src/engine/prompt-parts.js";
+import { chunkFor, nextPart, nextRows } from "../../src/engine/prompt-parts.js";
 import { largestDifference } from "../support/compare.js";
 import { ReadContext } from "../support/contexts.js";
 import { decoderSession, tokenAt } from "../support/decoding.js";
@@ -36,6 +36,15 @@ test.each([1, 4, 5, 64, 100, 128, 512, 4096])("parts of at most %i tokens", (chu
   expect(problems).toEqual([]);
   // 1, 16, the multiples of 64, and the chunk itself: programs for all of them are kept.
   if (chunk <= 512) expect(lengths.size).toBeLessThanOrEqual(10);
+});
+
+test("long prompts are read in larger parts while much of them is left", () => {
+  const reading = { chunk: 64, longChunk: 128, recurs: true };
+  const parts: number[] = [];
+  for (let left = 600; left > 0; left -= parts.at(-1)!) parts.push(nextPart(left, 0, reading).count);
+  expect(parts.slice(0, 5)).toEqual([128, 128, 128, 64, 64]);
+  expect([255, 256].map((left) => chunkFor(left, reading))).toEqual([64, 128]);
+  expect(chunkFor(1000, { chunk: 64 })).toBe(64);
 });
 
 test("a token behind others, and two of them, are read by themselves", () => {

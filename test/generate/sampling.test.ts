@@ -2,7 +2,9 @@
 import { describe, expect, test } from "vitest";
 import { InsituError } from "../../src/base/error.js";
 import { gumbel, mostNoise, threefry } from "../../src/base/token-noise.js";
-import { likeliestTokens, logSumExp, readSampling, Sampler, type SamplingOptions } from "../../src/engine/sampling.js";
+import { likeliestTokens, logSumExp } from "../../src/engine/log-probability.js";
+import { readSampling, Sampler, type SamplingOptions } from "../../src/engine/sampling.js";
+import { seededRandom } from "../../src/graph/call.js";
 
 const logits = Float32Array.of(1, 3, 2, -1, 3, 0.5);
 
@@ -83,6 +85,18 @@ test("log-probabilities sum to one and are sorted", () => {
   expect(top.map(({ token }) => token)).toEqual([1, 4, 2, 0, 5, 3]);
   expect(likeliestTokens(logits, 2)).toHaveLength(2);
   expect(logSumExp(Float32Array.of(1000, 1000))).toBeCloseTo(1000 + Math.LN2, 3);
+});
+
+test("the sum of exponentials is that of Math.exp, whatever the logits", () => {
+  const random = seededRandom(7);
+  for (const width of [0, 1, 30, 400]) {
+    const many = Float32Array.from({ length: 5000 }, () => (random() - 0.5) * width);
+    many[17] = -Infinity;
+    const most = Math.max(...many);
+    const sum = many.reduce((before, logit) => before + Math.exp(logit - most), 0);
+    expect(Math.abs(logSumExp(many) - most - Math.log(sum))).toBeLessThan(1e-9);
+  }
+  expect(logSumExp(Float32Array.of(1, NaN))).toBeNaN();
 });
 
 test("impossible options are refused by name and value", () => {

@@ -133,13 +133,36 @@ describe.each(["linear", "paged"] as const)("%s caches", (cache) => {
   });
 });
 
+test("an embedding that no configuration names is found beside the decoder, whatever that is called", async () => {
+  const named = { model: { decoder: { filename: "model.onnx" } } };
+  const builders = write([
+    ...texts(),
+    ...data(""),
+    ["genai_config.json", named],
+    ["model.onnx", decoder()],
+    ["embed_tokens.onnx", embedding()],
+  ]);
+  expect(await tokensOf(builders, "linear")).toEqual(wanted);
+  const hub = write([
+    ...texts(),
+    ...data("onnx/"),
+    ["onnx/model_q4.onnx", decoder()],
+    ["onnx/embed_tokens_q4.onnx", embedding()],
+    ["onnx/embed_tokens.onnx", "not looked at"],
+  ]);
+  expect(await tokensOf(hub, "linear", { variant: "q4" })).toEqual(wanted);
+  expect(await tokensOf(join(hub, "onnx", "model_q4.onnx"), "linear")).toEqual(wanted);
+});
+
 test("half a model is refused by what is missing", async () => {
   const alone = write([...texts(), ...data("onnx/"), ["onnx/decoder_model_merged.onnx", decoder()]]);
   await expect(CausalLM.load(alone)).rejects.toThrow(
     /decoder_model_merged\.onnx, which reads embeddings, and no embed_tokens/,
   );
   const unnamed = write([...texts(), ...data(""), ["model.onnx", decoder()]]);
-  await expect(CausalLM.load(unnamed)).rejects.toThrow(/reads embeddings, "inputs_embeds", and no file beside it/);
+  await expect(CausalLM.load(unnamed)).rejects.toThrow(
+    /model\.onnx" reads embeddings, "inputs_embeds", and no file beside it/,
+  );
   const other = write([
     ...texts(),
     ...data("onnx/"),

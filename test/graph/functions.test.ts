@@ -70,8 +70,30 @@ async function compareWithPeer(result: Tensor, peer: PeerSession): Promise<void>
   expect(compareViews(result.toView(), theirs.toView(), { tolerance: 1e-6 })).toBe("");
 }
 
-const neg = fn("Neg1", [node("Neg", ["a"], ["b"])]);
 const numbers = [...(fed.data as Float32Array)];
+
+test("a function that spells out a vendor's operator gives way to it, with the function's defaults; one that means something else does not", async () => {
+  const domain = "com.microsoft";
+  const spelled = (name: string, defaults: Attributes): ModelFunction =>
+    fn(name, [node("Neg", ["a"], ["b"])], { domain, opset: { "": 21 }, defaults });
+  const file = (name: string, defaults: Attributes, more: Partial<Parameters<typeof call>[4]> = {}): Uint8Array =>
+    model({
+      opset: { "": 21, [domain]: 1 },
+      nodes: [call(name, ["X"], ["Y"], {}, { domain, ...more })],
+      functions: [{ ...spelled(name, defaults), overload: more.overload ?? "" }],
+    });
+  const results = async (bytes: Uint8Array): Promise<number[]> => [...((await ours(bytes)).data as Float32Array)];
+  const gelu = numbers.map((x) => x / (1 + Math.exp(-3 * x)));
+  for (const [at, value] of (await results(file("QuickGelu", { alpha: float(3) }))).entries())
+    expect(value).toBeCloseTo(gelu[at], 5);
+  const negated = numbers.map((x) => -x);
+  expect(await results(file("QuickGelu", { beta: float(3) }))).toEqual(negated);
+  expect(await results(file("QuickGelu", { alpha: 3 }))).toEqual(negated);
+  expect(await results(file("NobodysGelu", { alpha: float(3) }))).toEqual(negated);
+  expect(await results(file("QuickGelu", { alpha: float(3) }, { overload: "own" }))).toEqual(negated);
+});
+
+const neg = fn("Neg1", [node("Neg", ["a"], ["b"])]);
 
 const runs: readonly [what: string, parts: Partial<ModelParts>, expected: readonly number[]][] = [
   [

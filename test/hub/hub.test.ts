@@ -249,7 +249,9 @@ test("a server in trouble is asked again, a refusal is not", async () => {
 test.each(["list", "files"] as const)("a gated model (%s) says what it wants, and opens with a token", async (what) => {
   gated = what;
   expect(await refusal(fetchHubModel("tales/small", { hubUrl, cache }))).toMatch(
-    what === "list" ? /shows no such model without leave \(401\): .*HF_TOKEN/ : /answered 403 Forbidden: .*HF_TOKEN/,
+    what === "list"
+      ? /shows no such model without permission \(401\): .*HF_TOKEN/
+      : /answered 403 Forbidden: .*HF_TOKEN/,
   );
   await fetchHubModel("tales/small", { hubUrl, cache, accessToken: "hf_let_me_in" });
 });
@@ -294,6 +296,8 @@ test("models in folders of their own, and in two files: what one needs is fetche
   files.set("onnx/vision_encoder.onnx", Uint8Array.of(1));
   const split = ["decoder_model_merged_q4.onnx", "decoder_model_merged_q4.onnx_data", "embed_tokens.onnx"];
   expect(await fetched("q4")).toEqual([...split.map((name) => `onnx/${name}`), ...common].toSorted());
+  files.set("onnx/model_int8.onnx", Uint8Array.of(1));
+  expect(await fetched("int8")).toEqual(["onnx/embed_tokens.onnx", "onnx/model_int8.onnx", ...common].toSorted());
 });
 
 test("a cache that cannot be written: one sentence", async () => {
@@ -334,7 +338,12 @@ describe("on the command line", () => {
 
   test.each([
     ["an unknown name", ["--model", "tales/none"], undefined, /"tales\/none" is neither a folder nor a model/],
-    ["no network", model, "http://127.0.0.1:59999", /the hub cannot be asked for it: .*ECONNREFUSED/],
+    [
+      "no network",
+      model,
+      "http://127.0.0.1:59999",
+      /the hub cannot be asked for it: .*ECONNREFUSED.*; check the network/,
+    ],
     [
       "an option that means nothing, before anything is fetched",
       [...model, "--top-p", "2"],

@@ -2,8 +2,8 @@
 // parts, two texts of different length in one batch. The soak runs the reference implementation too.
 import { describe, expect, test } from "vitest";
 import { CausalLM } from "../../src/entry/node.js";
-import { attributes, initializer, node } from "../../src/onnx/build.js";
-import type { ModelValue } from "../../src/onnx/model.js";
+import { attributes, initializer, node, value } from "../../src/onnx/build.js";
+import type { ModelNode, ModelValue } from "../../src/onnx/model.js";
 import { readModel } from "../../src/onnx/read.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { Tensor } from "../../src/tensor/tensor.js";
@@ -28,8 +28,8 @@ const cases: readonly [folder: string, answers: string, tolerance: number, cache
   ];
 
 /** A file whose caches hold keys and values as integers, with one scale for all. */
-function withQuantizedCaches(bits: number): Uint8Array {
-  const model = readModel(publishedFiles("llama-int4-cpu").get("model.onnx")!);
+function withQuantizedCaches(folder: string, bits: number): Uint8Array {
+  const model = readModel(publishedFiles(folder).get("model.onnx")!);
   const { graph } = model;
   const type = bits === 8 ? "int8" : "uint8";
   const held = (each: ModelValue): ModelValue =>
@@ -49,11 +49,101 @@ function withQuantizedCaches(bits: number): Uint8Array {
       nodes: graph.nodes.map((each) =>
         each.opType === "GroupQueryAttention"
           ? {
-              ...node(each.opType, [...each.inputs, "scale", "scale"], each.outputs, {}, { domain: each.domain }),
+              ...node(
+                each.opType,
+                [...inputsOf(each, 12), "scale", "scale"],
+                each.outputs,
+                {},
+                { domain: each.domain },
+              ),
               attributes: new Map([...each.attributes, ...attributes(quantized)]),
             }
           : each,
       ),
+    },
+  });
+}
+
+/** The inputs of a node with those that it leaves out at its end. */
+const inputsOf = ({ inputs }: ModelNode, count: number): string[] =>
+  Array.from({ length: count }, (_, at) => inputs[at] ?? "");
+
+/** A file whose states without rows also hold what they were after each of the last tokens, as those have it that check guesses by them. */
+function withStateWindows(window: number): Uint8Array {
+  const model = readModel(publishedFiles("qwen35-int4-cpu").get("model.onnx")!);
+  const { graph } = model;
+  const wide = (each: ModelValue): ModelValue =>
+    each.name.endsWith("_state") && each.type?.kind === "tensor"
+      ? { ...each, type: { ...each.type, shape: [window, ...each.type.shape!] } }
+      : each;
+  return writeModel({
+    ...model,
+    graph: {
+      ...graph,
+      inputs: graph.inputs.map(wide),
+      outputs: graph.outputs.map(wide),
+      valueInfo: graph.valueInfo.map(wide),
+      nodes: graph.nodes.map((each) =>
+        /^(CausalConvWithState|LinearAttention)$/.test(each.opType)
+          ? { ...each, attributes: new Map([...each.attributes, ...attributes({ state_window: window })]) }
+          : each,
+      ),
+    },
+  });
+}
+
+/** A file that reads one text at a time. */
+function withFixedBatch(): Uint8Array {
+  const model = readModel(publishedFiles("llama-int4-cpu").get("model.onnx")!);
+  const fixed = (each: ModelValue): ModelValue =>
+    each.type?.kind === "tensor"
+      ? { ...each, type: { ...each.type, shape: each.type.shape!.map((dim) => (dim === "batch_size" ? 1 : dim)) } }
+      : each;
+  const { graph } = model;
+  return writeModel({
+    ...model,
+    graph: { ...graph, inputs: graph.inputs.map(fixed), outputs: graph.outputs.map(fixed) },
+  });
+}
+
+/** A file whose attention is onnxruntime's PagedAttention, with tokens behind each other, as the builder has it with `use_paged_attention`. */
+function withVendorsPages(readsLengths = false): Uint8Array {
+  const model = readModel(publishedFiles("llama-int4-webgpu").get("model.onnx")!);
+  const { graph } = model;
+  const kept = [
+    "num_heads",
+    "kv_num_heads",
+    "scale",
+    "local_window_size",
+    "softcap",
+    "do_rotary",
+    "rotary_interleaved",
+  ];
+  const told = ["cumulative_sequence_lengths", "past_sequence_lengths", "block_table", "attention_metadata"];
+  const shapes = [["batch_size + 1"], ["batch_size"], ["batch_size", "max_num_blocks"], [3]];
+  const given = (each: ModelValue): ModelValue[] => {
+    if (each.name === "attention_mask" || each.type?.kind !== "tensor") return [];
+    const shape = each.type.shape!;
+    const isCache = /^(past|present)/.test(each.name);
+    const own = isCache ? ["num_blocks", "block_size", shape[1], 16] : ["num_tokens", ...shape.slice(2)];
+    return [{ ...each, type: { ...each.type, shape: own } }];
+  };
+  const nodes = graph.nodes.flatMap((each) => {
+    if (each.name.includes("attn_mask_reformat")) return [];
+    if (each.opType !== "GroupQueryAttention") return [each];
+    const [q, k, v, pastKey, pastValue, , , cos, sin] = each.inputs;
+    const inputs = [q, k, v, pastKey, pastValue, ...told.slice(0, 3), cos, sin, "", "", "", "", "", "", told[3]];
+    const paged = node("PagedAttention", inputs, each.outputs, {}, { domain: each.domain, name: each.name });
+    return [{ ...paged, attributes: new Map([...each.attributes].filter(([name]) => kept.includes(name))) }];
+  });
+  return writeModel({
+    ...model,
+    graph: {
+      ...graph,
+      inputs: [...graph.inputs.flatMap(given), ...told.map((name, at) => value(name, "int32", shapes[at]))],
+      outputs: [...graph.outputs.flatMap(given), ...(readsLengths ? [value("ends", "int32", ["batch_size + 1"])] : [])],
+      valueInfo: [],
+      nodes: [...nodes, ...(readsLengths ? [node("Identity", [told[0]], ["ends"])] : [])],
     },
   });
 }
@@ -192,15 +282,83 @@ test("layers that borrow a cache, and a smooth softmax: texts are those of the f
   folder.remove();
 });
 
-test.each([8, 4])("caches of %i bits: text as that of the file's own caches, nearly", async (bits) => {
+test.each([
+  ["llama-int4-cpu", "llama-int4-cpu", 8],
+  ["llama-int4-cpu", "llama-int4-cpu", 4],
+  // As short as the window, as the file has them: whole ones in their place.
+  ["mistral-int4-cpu", "mistral-int4-webgpu", 8],
+] as const)(
+  "%s, beside %s, with caches of %i bits: text as that of the file's own caches, nearly",
+  async (name, from, bits) => {
+    const answers = publishedAnswers(from)!;
+    const folder = writeFolder([...publishedFiles(name), ["model.onnx", withQuantizedCaches(name, bits)]]);
+    const lm = await CausalLM.load(folder.path, { threads: 1 });
+    const [step] = await textOf(lm, answers.prompt);
+    const wanted = logprobs(answers.steps[0]);
+    expect(Math.abs(step.logprob! - wanted[step.token])).toBeLessThan(bits === 8 && name === from ? 0.02 : 0.1);
+    expect(lm.session.explain()).toMatch(/4 cache updates, all in place/);
+    await lm.release();
+    folder.remove();
+  },
+);
+
+test.each(["linear", "paged"] as const)(
+  "states with a window of tokens, on %s caches: onnxruntime's text",
+  async (cache) => {
+    const answers = publishedAnswers("qwen35-int4-cpu")!;
+    const folder = writeFolder([...publishedFiles("qwen35-int4-cpu"), ["model.onnx", withStateWindows(3)]]);
+    const lm = await CausalLM.load(folder.path, { cache, threads: 1 });
+    expectAnswers(await textOf(lm, answers.prompt), answers, 1e-4);
+    expect(lm.session.explain()).toMatch(/cache updates, all in place/);
+    await lm.release();
+    folder.remove();
+  },
+);
+
+test.each(["linear", "paged"] as const)(
+  "onnxruntime's PagedAttention, on %s caches: the text of the file without pages",
+  async (cache) => {
+    const answers = publishedAnswers("llama-int4-webgpu")!;
+    const folder = writeFolder([...publishedFiles("llama-int4-webgpu"), ["model.onnx", withVendorsPages()]]);
+    const lm = await CausalLM.load(folder.path, { cache, threads: 1 });
+    const texts: Step[][] = [[], []];
+    const options = { maxTokens: 12, temperature: 0, ignoreEnd: true, logprobs: true } as const;
+    for await (const step of lm.generateBatch([answers.prompt, answers.prompt.slice(4)], options))
+      texts[step.sample].push(step);
+    expectAnswers(texts[0], answers, 2e-2);
+    expect(texts[1].map(({ token }) => token)).toEqual(
+      (await textOf(lm, answers.prompt.slice(4))).map(({ token }) => token),
+    );
+    expect(lm.session.explain()).toMatch(/4 cache updates, all in place/);
+    await lm.release();
+    folder.remove();
+  },
+);
+
+test("a PagedAttention whose lengths something else reads is refused by its name", async () => {
+  const folder = writeFolder([...publishedFiles("llama-int4-webgpu"), ["model.onnx", withVendorsPages(true)]]);
+  await expect(CausalLM.load(folder.path)).rejects.toThrow(
+    /com\.microsoft::PagedAttention \(2 nodes, the first is "\/model\/layers\.0\/attn/,
+  );
+  folder.remove();
+});
+
+test("a file with a batch of one: texts of a batch have states of their own, and pages are refused by its input", async () => {
   const answers = publishedAnswers("llama-int4-cpu")!;
-  const folder = writeFolder([...publishedFiles("llama-int4-cpu"), ["model.onnx", withQuantizedCaches(bits)]]);
+  const folder = writeFolder([...publishedFiles("llama-int4-cpu"), ["model.onnx", withFixedBatch()]]);
   const lm = await CausalLM.load(folder.path, { threads: 1 });
-  const [step] = await textOf(lm, answers.prompt);
-  const wanted = logprobs(answers.steps[0]);
-  expect(Math.abs(step.logprob! - wanted[step.token])).toBeLessThan(bits === 8 ? 0.02 : 0.1);
-  expect(lm.session.explain()).toMatch(/4 cache updates, all in place/);
+  const texts: Step[][] = [[], []];
+  const options = { maxTokens: 12, temperature: 0, ignoreEnd: true, logprobs: true } as const;
+  for await (const step of lm.generateBatch([answers.prompt.slice(4), answers.prompt], options))
+    texts[step.sample].push(step);
+  expectAnswers(texts[1], answers, 1e-4);
+  expect(texts[0].map(({ token }) => token)).toEqual(
+    (await textOf(lm, answers.prompt.slice(4))).map(({ token }) => token),
+  );
   await lm.release();
+  await expect(CausalLM.load(folder.path, { cache: "paged" })).rejects.toThrow(
+    /input "input_ids" has a batch of 1, .* use linear caches/,
+  );
   folder.remove();
 });
 

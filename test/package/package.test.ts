@@ -167,7 +167,9 @@ test("without the package webgpu its backend is refused with the way to get it, 
      process.exit(0);`,
   );
   const { stdout } = run(process.execPath, script);
-  expect(stdout).toMatch(/^invalid-argument WebGPU cannot be had here: .*package webgpu.*npm install webgpu\nwasm\n$/s);
+  expect(stdout).toMatch(
+    /^invalid-argument WebGPU is not available here: .*package webgpu.*npm install webgpu\nwasm\n$/s,
+  );
 });
 
 test("what serving needs is asked for where it is missing; schemas need nothing", () => {

@@ -1,6 +1,7 @@
 // Calls of tools in the texts of a request: control tokens that stand before them are seen, though they are no text.
 import { expect, test } from "vitest";
 import { Dialogue } from "../../packages/dialogue/dialogue.js";
+import { familyOf } from "../../packages/dialogue/families.js";
 import { Ending } from "../../src/engine/ending.js";
 import { readSampling } from "../../src/engine/sampling.js";
 import type { Engine, TextListener } from "../../packages/serve/engine.js";
@@ -33,7 +34,7 @@ test("control tokens that stand before calls are seen, though they are no text",
     maxTokens: 9,
     sampling,
     ...ends,
-    reader: () => new Dialogue(undefined, "mistral").reader("closed", []),
+    reader: () => new Dialogue(undefined, familyOf(undefined, "mistral")).reader("closed", []),
   };
   const watch = { first() {}, next() {}, ended() {} };
   const decode = (tokens: readonly number[]): string => tokens.map((token) => spelled[token]).join("");

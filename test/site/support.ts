@@ -1,5 +1,5 @@
 // The page in Chromium, as the server ships it and as a static site: what the tests of both need.
-import { mkdirSync, readFileSync, rmSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -96,6 +96,66 @@ export async function picture(page: Page, name: string): Promise<void> {
   await page.setViewportSize({ width: 1280, height: 800 });
 }
 
+/**
+ * The longest task of the page's own thread while something happens: milliseconds that it computed. Turns of other processes on a machine that is busy
+ * are not the page's.
+ */
+export async function longestTask(browser: Browser, during: () => Promise<void>): Promise<number> {
+  interface TraceEvent {
+    readonly name: string;
+    readonly ph: string;
+    readonly pid: number;
+    readonly tid: number;
+    readonly tdur?: number;
+    readonly args: { readonly name?: string };
+  }
+  const session = await browser.newBrowserCDPSession();
+  const events: TraceEvent[] = [];
+  session.on("Tracing.dataCollected", ({ value }) => events.push(...(value as unknown[] as TraceEvent[])));
+  await session.send("Tracing.start", { transferMode: "ReportEvents", categories: "-*,toplevel" } as object);
+  await during();
+  const complete = new Promise((resolve) => session.once("Tracing.tracingComplete", resolve));
+  await session.send("Tracing.end");
+  await complete;
+  await session.detach();
+  const key = ({ pid, tid }: TraceEvent): string => `${pid}:${tid}`;
+  const isMain = ({ ph, name, args }: TraceEvent): boolean =>
+    ph === "M" && name === "thread_name" && args.name === "CrRendererMain";
+  const main = new Set(events.filter(isMain).map(key));
+  const tasks = events.filter((event) => event.ph === "X" && event.name.endsWith("RunTask") && main.has(key(event)));
+  expect(tasks.length).toBeGreaterThan(20);
+  return Math.max(...tasks.map(({ tdur = 0 }) => tdur / 1000));
+}
+
+/** Seconds of processor time that the processes of this test's browsers took so far; 0 where the system does not tell. */
+export function processorTime(): number {
+  if (process.platform !== "linux") return 0;
+  const all = new Map<string, { readonly parent: string; readonly ticks: number }>();
+  for (const name of readdirSync("/proc").filter((each) => /^\d+$/.test(each)))
+    try {
+      const fields = readFileSync(`/proc/${name}/stat`, "utf8").split(") ").at(-1)!.split(" ");
+      all.set(name, { parent: fields[1], ticks: Number(fields[11]) + Number(fields[12]) });
+    } catch {
+      // It ended while the list was read.
+    }
+  let ticks = 0;
+  for (const [name, own] of all) {
+    let above: string | undefined = own.parent;
+    while (above !== undefined && above !== String(process.pid)) above = all.get(above)?.parent;
+    if (above !== undefined && name !== String(process.pid)) ticks += own.ticks;
+  }
+  return ticks / 100;
+}
+
 /** Bytes of files as gzip sends them. */
 export const gzipBytes = (folder: string, paths: Iterable<string>): number =>
   [...paths].reduce((sum, path) => sum + gzipSync(readFileSync(join(folder, path))).length, 0);
+
+/** A script and all that it imports before it runs, by their paths. */
+export function importedBy(folder: string, path: string, seen: Set<string> = new Set()): Set<string> {
+  if (seen.has(path)) return seen;
+  seen.add(path);
+  for (const [, name] of readFileSync(join(folder, path), "utf8").matchAll(/(?:from|import)"\.\/([^"]+)"/g))
+    importedBy(folder, `${path.slice(0, path.lastIndexOf("/"))}/${name}`, seen);
+  return seen;
+}

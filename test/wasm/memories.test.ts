@@ -288,7 +288,7 @@ describe("what does not fit", () => {
     ).rejects.toMatchObject({
       code: "out-of-memory",
       message: expect.stringMatching(
-        /^the model's weights take \d\.\d+ MiB \(\d+ bytes\), and 1\.00 MiB \(1048576 bytes\) of memory can be had here; use a model with fewer or quantized weights, or raise the option memoryLimit$/,
+        /^the model's weights take \d\.\d+ MiB \(\d+ bytes\), and 1\.00 MiB \(1048576 bytes\) of memory are available; use a model with fewer or quantized weights, or raise the option memoryLimit$/,
       ),
     });
     expect(loaded).not.toHaveBeenCalled();
@@ -314,7 +314,7 @@ describe("what does not fit", () => {
       await expect(InferenceSession.create(join(folder, "model.onnx"))).rejects.toMatchObject({
         code: "out-of-memory",
         message: expect.stringMatching(
-          /^the model's weights take [\d.]+ [GT]iB \(\d+ bytes\), and [\d.]+ [GT]iB \(\d+ bytes\) of memory can be had here/,
+          /^the model's weights take [\d.]+ [GT]iB \(\d+ bytes\), and [\d.]+ [GT]iB \(\d+ bytes\) of memory are available/,
         ),
       });
       expect(process.memoryUsage().rss - before).toBeLessThan(2e8);
@@ -338,7 +338,7 @@ describe("what does not fit", () => {
     const limited = await open({}, { threads: 1, memoryLimit: 2 ** 24 });
     created.push(limited);
     expect(() => limited.createState({ dims: { batch: 1, capacity: 2 ** 17 } })).toThrow(
-      /^the caches of this state take 512\.0 MiB \(536870912 bytes\) beside 5\.\d+ MiB \(\d+ bytes\) of weights, and 16\.0 MiB \(16777216 bytes\) of memory can be had here/,
+      /^the caches of this state take 512\.0 MiB \(536870912 bytes\) beside 5\.\d+ MiB \(\d+ bytes\) of weights, and 16\.0 MiB \(16777216 bytes\) of memory are available/,
     );
     // What is there still serves.
     const expected = await run(limited, newState(limited), 7);

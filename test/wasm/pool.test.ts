@@ -184,7 +184,7 @@ describe("a pool", () => {
     const parts = { memory, module: testModule, kernels: ["count"], threads: 4, startWorker };
     await expect(KernelPool.start(parts)).rejects.toMatchObject({
       code: "invalid-argument",
-      message: "threads: 4 cannot be had here: a worker did not start (no more workers today); ask for threads: 1",
+      message: "threads: 4 are not available here: a worker did not start (no more workers today); ask for threads: 1",
     });
     expect([calls, running]).toEqual([3, 0]);
   });
@@ -389,7 +389,7 @@ describe("a process", () => {
       { package: pathToFileURL(join(copy, "dist/index.node.js")).href },
     ).split("\n");
     const message =
-      /^invalid-argument threads: 2 cannot be had here: a worker did not start \(.*kernel-worker-node\.js.*\); ask for threads: 1$/;
+      /^invalid-argument threads: 2 are not available here: a worker did not start \(.*kernel-worker-node\.js.*\); ask for threads: 1$/;
     expect(out).toEqual([expect.stringMatching(message), expect.stringMatching(message), "128"]);
   });
 });

@@ -69,7 +69,7 @@ function outcomes(options: string, { before = "", flags = [], addressSpace }: Ca
 }
 
 const slow = /^backend "reference", which is slow, instead of "wasm": /;
-const single = /^one thread instead of several: threads: 2 cannot be had here: /;
+const single = /^one thread instead of several: threads: 2 are not available here: /;
 
 describe("without leave to fall back creating fails; with it the next best choice is told", () => {
   test("no SIMD", () => {
@@ -92,7 +92,7 @@ describe("without leave to fall back creating fails; with it the next best choic
     expect(strict).toMatchObject({
       code: "out-of-memory",
       error: expect.stringMatching(
-        /^a shared WebAssembly memory of up to 268435456 bytes cannot be had here \(shared is not supported\): .*; use backend: "reference", which is slow$/,
+        /^a shared WebAssembly memory of up to 268435456 bytes is not available here \(shared is not supported\): .*; use backend: "reference", which is slow$/,
       ),
     });
     expect(lenient).toMatchObject({ told: [expect.stringMatching(slow)], off: 0 });
@@ -116,7 +116,7 @@ describe("without leave to fall back creating fails; with it the next best choic
     expect(strict).toMatchObject({
       code: "invalid-argument",
       error: expect.stringMatching(
-        /^threads: 2 cannot be had here: a worker did not start \(.*restricted.*\); ask for threads: 1$/i,
+        /^threads: 2 are not available here: a worker did not start \(.*restricted.*\); ask for threads: 1$/i,
       ),
     });
     expect(lenient.told).toEqual([expect.stringMatching(single)]);
@@ -132,7 +132,7 @@ describe("what is no lack", () => {
       expect(outcome.off).toBeLessThan(1e-4);
     }
     const [strict, lenient] = outcomes("{ threads: 2 }", missing);
-    expect(strict.error).toMatch(/^threads: 2 cannot be had here: a worker did not start/);
+    expect(strict.error).toMatch(/^threads: 2 are not available here: a worker did not start/);
     expect(lenient.told).toEqual([expect.stringMatching(single)]);
     expect(lenient.off).toBeLessThan(1e-4);
   });

@@ -20,13 +20,13 @@ const placed = (gpu: () => Promise<GPU | string>, options: SessionOptions): Prom
 
 test("without WebGPU a session is refused with the way out, and auto takes the next", async () => {
   const gpu = async (): Promise<string> => "no package";
-  await expect(placed(gpu, { backend: "webgpu" })).rejects.toThrow("WebGPU cannot be had here: no package");
+  await expect(placed(gpu, { backend: "webgpu" })).rejects.toThrow("WebGPU is not available here: no package");
   const said: string[] = [];
   const session = await placed(gpu, { backend: "auto", onFallback: (message) => said.push(message) });
   expect(session.backend).toBe("wasm");
-  expect(said).toEqual(['backend "wasm" instead of "webgpu": WebGPU cannot be had here: no package']);
+  expect(said).toEqual(['backend "wasm" instead of "webgpu": WebGPU is not available here: no package']);
   expect(session.explain()).toMatch(
-    /backends that were passed over\n {2}webgpu: WebGPU cannot be had here: no package/,
+    /backends that were passed over\n {2}webgpu: WebGPU is not available here: no package/,
   );
   await session.release();
 });
@@ -37,7 +37,7 @@ test("where WebGPU is asked for and onFallback allows another, the next best is 
   const onFallback = (message: string): void => void said.push(message);
   const session = await placed(gpu, { backend: "webgpu", onFallback });
   expect(session.backend).toBe("wasm");
-  expect(said).toEqual(['backend "wasm" instead of "webgpu": WebGPU cannot be had here: no package']);
+  expect(said).toEqual(['backend "wasm" instead of "webgpu": WebGPU is not available here: no package']);
   await session.release();
   await expect(placed(gpu, { backend: "webgpu", onFallback, fallback: "never" })).rejects.toThrow("no package");
   const after = (name: string): string[] =>

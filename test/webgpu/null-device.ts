@@ -17,6 +17,7 @@ export const hasDawn = dawn !== undefined;
 export const traitsWith = (workgroupBytes: number, subgroup = 32): DeviceTraits => ({
   subgroup,
   f16: true,
+  dots: true,
   subgroupMatrix: { rows: 16, columns: 16, depth: 16 },
   mostWorkgroups: 65535,
   workgroupBytes,

@@ -1,5 +1,5 @@
 // States whose caches lie on a GPU: what they hold, and what runs make of it, against the reference on the host.
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { EvictingState } from "../../packages/eviction/evicting-state.js";
 import { recentWindow } from "../../src/cache/eviction.js";
 import { PagedState } from "../../src/cache/paged-state.js";
@@ -10,6 +10,7 @@ import { writeModel } from "../../src/onnx/write.js";
 import type { SessionOptions } from "../../src/session/options.js";
 import type { State } from "../../src/session/state.js";
 import { Tensor } from "../../src/tensor/tensor.js";
+import { keeping } from "../../src/webgpu-kernels/tuning.js";
 import { noWebgpu } from "../support/backends.js";
 import { largestDifference } from "../support/compare.js";
 import { step, tokenAt, tokens } from "../support/decoding.js";
@@ -54,6 +55,44 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
       await Promise.all([device.release(), host.release()]);
     },
   );
+
+  test("a large state that follows another of its sizes takes its memory over, zeroed, for a while", async () => {
+    const dawn = await import("webgpu");
+    const { prototype } = (dawn.globals as { readonly GPUDevice: { readonly prototype: GPUDevice } }).GPUDevice;
+    const made = vi.spyOn(prototype, "createBuffer");
+    const cachesMade = (): number =>
+      made.mock.calls.filter(([{ label }]) => label?.startsWith('cache "') === true).length;
+    const session = await open("webgpu");
+    // Caches of 8 MiB.
+    const [{ input }] = session.heldInputs;
+    const one = session.createState({ dims: { batch: 1, capacity: 8 } });
+    const row = one.get(input).size / 8;
+    one.release();
+    const dims = { batch: 1, capacity: Math.ceil(2 ** 21 / row) };
+    const logits: Float32Array[] = [];
+    const before = cachesMade();
+    for (let round = 0; round < 3; round++) {
+      const state = session.createState({ dims });
+      logits.push(await step(session, state, tokens(0, 4)), await step(session, state, [9 + round]));
+      poison(state);
+      await state.get(input).getData();
+      state.release();
+      // What was asked before is done.
+      await session
+        .createState({ dims: { batch: 1, capacity: 8 } })
+        .get(input)
+        .getData();
+    }
+    const each = session.heldInputs.length;
+    expect(cachesMade() - before).toBe(each + 3 * each);
+    expect(logits[2]).toEqual(logits[0]);
+    expect(logits[4]).toEqual(logits[0]);
+    await new Promise((resolve) => setTimeout(resolve, keeping.spareCacheMilliseconds + 300));
+    session.createState({ dims });
+    expect(cachesMade() - before).toBe(2 * each + 3 * each);
+    made.mockRestore();
+    await session.release();
+  });
 
   test("what a state holds is shown, saved, restored and edited", async () => {
     const session = await open("webgpu", { inPlace: "require" });

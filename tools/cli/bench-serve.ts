@@ -10,8 +10,8 @@ import { UsageError } from "#insitu/cli/usage.js";
 
 /** The options that this load has beside those of all. */
 export const serveBenchOptions: Readonly<Record<string, CommandOption>> = {
-  concurrency: { value: "list", describes: "serve: clients at a time (1,4,16,64)" },
-  rate: { value: "list", describes: "serve: arrivals a second, whatever the server does (none where left out)" },
+  concurrency: { value: "list", describes: "serve: concurrent clients (default: 1,4,16,64)" },
+  rate: { value: "list", describes: "serve: arrivals a second, whatever the server does (default: none)" },
   requests: {
     value: "number",
     describes: "serve: requests of each client (4); an open loop has four times as many in all",

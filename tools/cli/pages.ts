@@ -35,15 +35,15 @@ export const pages: Command = {
   options: {
     model: { value: "name", describes: "a folder in the hub's layout, an ONNX file in it, or owner/name on the hub" },
     variant: { value: "name", describes: "which ONNX file: q4 is onnx/model_q4.onnx" },
-    "max-tokens": { value: "N", describes: "new tokens of each text (24)" },
-    forks: { value: "N", describes: "texts that the last prompt is continued by, each on its own fork (2)" },
-    "block-size": { value: "N", describes: "rows in a block (16)" },
-    blocks: { value: "N", describes: "blocks of the pool (48)" },
+    "max-tokens": { value: "N", describes: "new tokens of each completion (default: 24)" },
+    forks: { value: "N", describes: "completions of the last prompt, each on its own fork (default: 2)" },
+    "block-size": { value: "N", describes: "tokens in a block (default: 16)" },
+    blocks: { value: "N", describes: "blocks of the pool (default: 48)" },
     "cache-type": pageOptions["cache-type"],
     svg: { value: "file", describes: "draw the pool into this file" },
     json: { describes: "the pool as JSON: { statistics, blocks, texts, … }" },
     backend: { value: "name", describes: "wasm or reference" },
-    threads: { value: "N", describes: "threads in all" },
+    threads: { value: "N", describes: "how many threads (default: all cores)" },
   },
   async run({ positionals, options }) {
     const { svg } = options;

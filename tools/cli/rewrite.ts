@@ -25,11 +25,11 @@ export const rewrite: Command = {
   summary: toolSummaries.rewrite,
   options: {
     output: { value: "out.onnx", short: "o", describes: "where the rewritten model goes; required" },
-    capacity: { value: "N", describes: "rows of the caches; a symbol, `capacity`, when left out" },
+    capacity: { value: "N", describes: "rows of the caches (default: a symbol, `capacity`)" },
     check: { describes: "run both models on random prompts first; exit 1 and write nothing where they differ" },
     "check-seconds": {
       value: "S",
-      describes: "how long the check may go on past the longest window, 60 when left out",
+      describes: "how long the check may go on past the longest window (default: 60)",
     },
     opset: {
       value: "24|25",

@@ -74,7 +74,7 @@ function legend(lanes: readonly Lane[], y: number): string[] {
     ["bar old", "the old value", true],
     ["bar new", "the same bytes, written", events.some(({ role, buffers }) => role === "write" && buffers[0] === 0)],
     ["bar copy", "a copy, made for each token", events.some(({ role }) => role === "copy")],
-    ["chip fault", "stands in the way", [...events, ...outputs].some(({ atFault }) => atFault)],
+    ["chip fault", "prevents it", [...events, ...outputs].some(({ atFault }) => atFault)],
   ];
   let x = margin;
   return items

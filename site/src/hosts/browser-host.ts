@@ -256,9 +256,12 @@ export class BrowserHost implements Host {
     const options = { ...optionsOf(asked.sampling), signal, ...(asked.probabilities ? { logprobs: 5 } : {}) };
     const { text, release } = await this.#begin(lm, asked, options);
     let isThinking = false;
+    let silent: number[] = [];
     try {
       for await (const token of text) {
-        const drawn = token.logprob === undefined ? { text: token.text } : withAlternatives(lm, token);
+        const ids = [...silent, token.token];
+        const drawn = { ...(token.logprob === undefined ? {} : withAlternatives(lm, token)), text: token.text, ids };
+        silent = token.text === "" ? ids : [];
         // A model that thinks aloud says so by these marks, each a token.
         const mark = /^\s*<(\/?)think>\s*$/.exec(token.text);
         if (mark !== null) isThinking = mark[1] === "";
@@ -277,18 +280,25 @@ export class BrowserHost implements Host {
 
   async #begin(
     lm: CausalLM,
-    { messages, prompt, partial }: Asked,
+    { messages, prompt, partial, after }: Asked,
     options: GenerateOptions,
   ): Promise<{ readonly text: Coming; readonly release: () => void }> {
     const nothing = (): void => {};
-    if (messages === undefined) return { text: lm.generate(prompt ?? "", options), release: nothing };
-    if (partial !== undefined) {
+    const behind = after?.flatMap(({ ids }) => ids ?? []) ?? [];
+    if (messages === undefined) {
+      const given = prompt ?? "";
+      return {
+        text: lm.generate(behind.length === 0 ? given : [...(await lm.encode(given)), ...behind], options),
+        release: nothing,
+      };
+    }
+    if (partial !== undefined || after !== undefined) {
       const before = lm.hasChatTemplate
         ? await lm.tokenizer.encodeChat(forModel(messages))
         : await lm.encode(messages.map(({ content }) => `${content}\n`).join(""), { controlTokens: "plain" });
-      const more = await lm.encode(partial, { specialTokens: false, controlTokens: "plain" });
+      const begun = await lm.encode(partial ?? "", { specialTokens: false, controlTokens: "plain" });
       return {
-        text: lm.generate([...before, ...more], {
+        text: lm.generate([...before, ...begun, ...behind], {
           minTokens: 1,
           ...(lm.hasChatTemplate ? {} : { stop: "\n" }),
           ...options,
@@ -331,11 +341,10 @@ export class BrowserHost implements Host {
   }
 }
 
-/** A token with what else could have come. Spelling asks the worker, which computes: that waits until somebody looks. */
-function withAlternatives(lm: CausalLM, { text, logprob, top = [] }: GeneratedToken): DrawnToken {
+/** What else could have come. Spelling asks the worker, which computes: that waits until somebody looks. */
+function withAlternatives(lm: CausalLM, { logprob, top = [] }: GeneratedToken): Omit<DrawnToken, "text"> {
   const alternatives = top.map((each) => ({ text: "", probability: Math.exp(each.logprob), token: each.token }));
   return {
-    text,
     probability: Math.exp(logprob!),
     top: alternatives,
     spell: async () => {

@@ -31,6 +31,8 @@ export interface Asked {
   readonly prompt?: string;
   readonly partial?: string;
   readonly sampling: Sampling;
+  /** Tokens of the answer that came already: it goes on behind them. */
+  readonly after?: readonly DrawnToken[];
   /** True asks for each token's probability and its alternatives. */
   readonly probabilities: boolean;
 }
@@ -38,8 +40,10 @@ export interface Asked {
 /** A token as it was drawn. */
 export interface DrawnToken {
   readonly text: string;
+  /** Its number, where the host tells it, behind those of tokens before it that had no text of their own. */
+  readonly ids?: readonly number[];
   readonly probability?: number;
-  readonly top?: readonly { readonly text: string; readonly probability: number }[];
+  readonly top?: readonly { readonly text: string; readonly probability: number; readonly token?: number }[];
   /** Looks up the texts of `top`, where they are not there before somebody asks. */
   readonly spell?: () => Promise<void>;
 }

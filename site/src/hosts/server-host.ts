@@ -208,7 +208,12 @@ export class ServerHost implements Host {
   }
 
   /** Asks for the text. One that goes on from a part of an answer is a completion of the conversation's tokens. */
-  async #begin({ messages, prompt, partial, sampling, probabilities }: Asked, signal: AbortSignal): Promise<Response> {
+  async #begin(
+    { messages, prompt, partial: begun, after, sampling, probabilities }: Asked,
+    signal: AbortSignal,
+  ): Promise<Response> {
+    const behind = after?.map(({ text }) => text).join("");
+    const partial = begun === undefined && behind === undefined ? undefined : `${begun ?? ""}${behind ?? ""}`;
     const common = { ...samplingBody(sampling), stream: true, stream_options: { include_usage: true } };
     if (messages !== undefined && partial === undefined)
       return this.#fetch("v1/chat/completions", {
@@ -220,7 +225,7 @@ export class ServerHost implements Host {
         },
         signal,
       });
-    let text: string | readonly number[] = prompt ?? "";
+    let text: string | readonly number[] = (prompt ?? "") + (behind ?? "");
     if (messages !== undefined) {
       const read = async (body: object): Promise<readonly number[]> =>
         ((await (await this.#fetch("tokenize", { body, signal })).json()) as { readonly tokens: readonly number[] })

@@ -112,7 +112,8 @@ export type Settings = { readonly [Name in NumberName]: string } & {
   /** A list in OpenAI's form, which servers take. */
   readonly tools: string;
   readonly theme: "auto" | "light" | "dark";
-  readonly showProbabilities: "auto" | "off";
+  /** Probabilities of every token while it comes, or of the one that is looked at. */
+  readonly probabilities: "asked" | "all";
 };
 
 export type SettingName = keyof Settings;
@@ -126,7 +127,7 @@ export const unset: Settings = {
   jsonSchema: "",
   tools: "",
   theme: "auto",
-  showProbabilities: "auto",
+  probabilities: "asked",
 };
 
 const place = "insitu-settings";
@@ -164,7 +165,8 @@ export function set<Name extends SettingName>(name: Name, value: Settings[Name])
 }
 
 export function reset(): void {
-  settings.value = { ...unset, theme: settings.value.theme };
+  const { theme, probabilities } = settings.value;
+  settings.value = { ...unset, theme, probabilities };
 }
 
 /** What is wrong with a number, or its value. */
@@ -229,8 +231,9 @@ export const firstProblem = computed<{ readonly name: SettingName; readonly prob
 /** How many settings are not the model's own. */
 export const changedCount = computed<number>(
   () =>
-    (Object.keys(unset) as SettingName[]).filter((name) => name !== "theme" && settings.value[name] !== unset[name])
-      .length,
+    (Object.keys(unset) as SettingName[]).filter(
+      (name) => name !== "theme" && name !== "probabilities" && settings.value[name] !== unset[name],
+    ).length,
 );
 
 /** Settings as a text is asked for with. */

@@ -6,6 +6,7 @@ import {
   change,
   choose,
   type Conversation,
+  merge,
   type Mode,
   newConversation,
   newId,
@@ -16,6 +17,7 @@ import {
   type ToolCall,
 } from "./conversation.js";
 import { conversations, save } from "./history.js";
+import { paced } from "./pace.js";
 import { firstProblem, sampling, settings } from "./settings.js";
 
 export type Panel = "cache" | "settings" | "models" | undefined;
@@ -33,7 +35,9 @@ export const drawn = signal<{
   readonly id: string;
   readonly tokens: readonly DrawnToken[];
   readonly stats: TextStats | undefined;
-}>({ id: "", tokens: [], stats: undefined });
+  /** What they are the answer to. */
+  readonly asked: Asked | undefined;
+}>({ id: "", tokens: [], stats: undefined, asked: undefined });
 /** How long the latest change of branch took until it was on the screen. */
 export const switched = signal<{ readonly id: string; readonly milliseconds: number } | undefined>(undefined);
 /** All that was written, and would have been moved, since the page was opened. */
@@ -41,10 +45,19 @@ export const totals = signal({ written: 0, copying: 0, moved: 0, read: 0, reused
 
 export const path = computed<readonly Said[]>(() => pathOf(current.value));
 
-/** How full the context is, by what the last answer took. */
+/** What of the conversation does not change with every token: who looks at these alone is drawn seldom. */
+export const currentId = computed<string>(() => current.value.id);
+export const currentMode = computed<Mode>(() => current.value.mode);
+export const isEmpty = computed<boolean>(() => path.value.length === 0);
+
+/** How often a text in the making is drawn at most, and how often its numbers and its cache. */
+const textMilliseconds = 33;
+const cacheMilliseconds = 150;
+
+/** How full the context is, by what the last answer took: its last token was drawn and has no row yet. */
 export const contextTokens = computed<number>(() => {
   const stats = path.value.findLast((each) => each.stats !== undefined)?.stats;
-  return stats === undefined ? 0 : stats.promptTokens + stats.newTokens;
+  return stats === undefined ? 0 : stats.promptTokens + Math.max(0, stats.newTokens - 1);
 });
 
 const lastPlace = "insitu-last";
@@ -74,11 +87,13 @@ export function resume(): void {
   if (found !== undefined) current.value = found;
 }
 
-/** Takes over what another tab added to the conversation that is shown. */
+/** Takes over what another tab added to the conversation that is shown. What was taken back here stays so. */
 export function takeOver(): void {
-  const stored = conversations.value.get(current.value.id);
-  if (stored !== undefined && making.value === undefined && stored.said.length > current.value.said.length)
-    current.value = stored;
+  const own = current.peek();
+  const stored = conversations.value.get(own.id);
+  if (stored === undefined || stored === own || making.value !== undefined) return;
+  const both = merge(own, stored);
+  if (both.said.length > own.said.length) current.value = both;
 }
 
 /** Says something. False where a setting stands in the way: it is shown. */
@@ -102,6 +117,29 @@ function blocked(): boolean {
 
 /** Says a message otherwise: a branch of its own. */
 export const sayOtherwise = (message: Said, content: string): boolean => sayAfter(message.parent, content);
+
+/** Writes an answer otherwise than the model did: a branch of its own, which the conversation goes on from. */
+export function rewrite({ parent, model }: Said, content: string): void {
+  const message: Said = { id: newId(), parent, role: "assistant", content, created: Date.now() };
+  current.value = add(current.value, model === undefined ? message : { ...message, model });
+  void keep();
+}
+
+/** Takes a message back, with all that follows on it. */
+export function takeBack({ id }: Said): void {
+  current.value = remove(current.value, id);
+  void keep();
+}
+
+/** Gives a conversation a name; an empty one takes it away. */
+export function rename(id: string, name: string): void {
+  const found = conversations.value.get(id);
+  if (found === undefined) return;
+  const { title: _, ...rest } = id === current.value.id ? current.value : found;
+  const named: Conversation = { ...rest, updated: Date.now(), ...(name.trim() === "" ? {} : { title: name.trim() }) };
+  if (id === current.value.id) current.value = named;
+  void save(named);
+}
 
 /** Makes an answer again: a branch of its own; one that failed with nothing is replaced. */
 export function regenerate(message: Said): void {
@@ -169,6 +207,8 @@ async function make(parent: string | undefined, going?: Said): Promise<void> {
   const stopping = new AbortController();
   const asked = askedFor(parent, going);
   const wanted = sampling.value;
+  const probabilities = panel.value === "cache" && settings.value.probabilities === "all";
+  const whole: Asked = { ...asked, sampling: wanted, probabilities };
   const message: Said = going ?? {
     id: newId(),
     parent,
@@ -192,44 +232,46 @@ async function make(parent: string | undefined, going?: Said): Promise<void> {
     if (going === undefined) current.value = add(current.value, message);
     else current.value = change(current.value, message.id, { error: undefined, finish: undefined });
     making.value = { id: message.id, stop: stopping };
-    drawn.value = { id: message.id, tokens: [], stats: undefined };
+    drawn.value = { id: message.id, tokens: [], stats: undefined, asked: whole };
   });
   void keep();
-  let frame: number | undefined;
-  const showNow = (by: Partial<Said> = {}): void => {
-    frame = undefined;
+  let counted = -Infinity;
+  const showNow = (end?: Partial<Said>): void => {
     const { content, reasoning, calls, stats, finish } = coming;
+    const isDue = end !== undefined || performance.now() - counted >= cacheMilliseconds;
+    if (isDue) counted = performance.now();
     const state: Partial<Said> = {
       content,
       ...(reasoning === "" ? {} : { reasoning }),
       ...(calls.length === 0 ? {} : { calls: [...calls] }),
-      ...(stats === undefined ? {} : { stats }),
+      ...(stats === undefined || !isDue ? {} : { stats }),
       ...(finish === undefined ? {} : { finish }),
-      ...by,
+      ...end,
     };
     batch(() => {
       if (current.value.id === conversation) current.value = change(current.value, message.id, state);
       else {
         const other = conversations.value.get(conversation);
-        if (other !== undefined && by !== undefined && making.value === undefined)
-          void save(change(other, message.id, state));
+        if (other !== undefined && making.value === undefined) void save(change(other, message.id, state));
       }
-      drawn.value = { id: message.id, tokens: coming.tokens, stats };
+      // What is left for later is drawn also where no more tokens come.
+      if (!isDue) pace.soon();
+      else drawn.value = { id: message.id, tokens: coming.tokens, stats, asked: whole };
     });
     tell(coming, false);
   };
-  const probabilities = panel.value === "cache" && settings.value.showProbabilities !== "off";
+  const pace = paced(textMilliseconds, () => showNow());
   let error: string | undefined;
   try {
-    for await (const event of host.value.ask({ ...asked, sampling: wanted, probabilities }, stopping.signal)) {
+    for await (const event of host.value.ask(whole, stopping.signal)) {
       note(coming, event);
-      frame ??= requestAnimationFrame(() => showNow());
+      pace.soon();
     }
   } catch (thrown) {
     if (stopping.signal.aborted) coming.finish = "stopped";
     else error = thrown instanceof Error ? thrown.message : String(thrown);
   }
-  if (frame !== undefined) cancelAnimationFrame(frame);
+  pace.stop();
   batch(() => {
     making.value = undefined;
     showNow(error === undefined ? {} : { error });

@@ -2,8 +2,9 @@
 import { signal } from "@preact/signals";
 import type { ComponentChildren, VNode } from "preact";
 import { useEffect, useRef } from "preact/hooks";
+import { attach } from "../state/attached.js";
 import { changedCount } from "../state/settings.js";
-import { announced, host, making, panel, type Panel, stop } from "../state/talk.js";
+import { announced, begin, current, host, making, panel, type Panel, stop } from "../state/talk.js";
 import { bytesText } from "../words.js";
 import { CachePanel } from "./cache.js";
 import { Chat } from "./chat.js";
@@ -153,16 +154,22 @@ function Notice(): VNode | null {
   );
 }
 
-/** A folder that is dropped anywhere is a model. */
+/** Files of models by their names: a folder may come as its files. */
+const isOfModel = ({ name }: File): boolean => /\.(onnx|onnx_data|data)$/i.test(name);
+
+/** A folder that is dropped anywhere is a model, where one can be loaded; text files go with the next message. */
 async function drop(event: DragEvent): Promise<void> {
   const shelf = host.value.models;
   const item = event.dataTransfer?.items[0];
   event.preventDefault();
-  if (shelf === undefined || item?.kind !== "file") return;
+  if (item?.kind !== "file") return;
   const files = [...(event.dataTransfer?.files ?? [])];
+  const isFolder = item.webkitGetAsEntry()?.isDirectory === true;
   const handle = await (
     item as { readonly getAsFileSystemHandle?: () => Promise<FileSystemHandle | null> }
   ).getAsFileSystemHandle?.();
+  if (!isFolder && !files.some(isOfModel)) return attach(files);
+  if (shelf === undefined) return;
   panel.value = "models";
   await shelf.load(shelf.addFolder(handle?.kind === "directory" ? (handle as FileSystemDirectoryHandle) : files));
 }
@@ -172,6 +179,11 @@ function key(event: KeyboardEvent): void {
     if (making.value !== undefined) stop();
     else if (isListOpen.value) isListOpen.value = false;
     else if (panel.value !== undefined) close(panel.value);
+  }
+  if (event.key.toLowerCase() === "o" && event.shiftKey && (event.metaKey || event.ctrlKey)) {
+    event.preventDefault();
+    begin(current.value.mode);
+    document.getElementById("say")?.focus();
   }
   if (event.key === "k" && (event.metaKey || event.ctrlKey)) {
     event.preventDefault();

@@ -1,11 +1,9 @@
-/** The conversation in the middle: messages, the empty state, and where one writes. Follows the text's end while the reader is there. */
-import { useComputed, useSignal } from "@preact/signals";
+/** The conversation in the middle: messages and the empty state. Follows the text's end while the reader is there. */
+import { useComputed } from "@preact/signals";
 import type { VNode } from "preact";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
-import { firstProblem } from "../state/settings.js";
-import { begin, contextTokens, current, host, making, panel, path, say, stop } from "../state/talk.js";
-import { countText } from "../words.js";
-import { Icon } from "./icon.js";
+import { begin, current, currentMode, host, making, panel, path, say } from "../state/talk.js";
+import { Compose } from "./compose.js";
 import { Message } from "./message.js";
 
 const openings = {
@@ -20,14 +18,14 @@ const openings = {
 function Empty(): VNode {
   const { model, kind } = host.value;
   const facts = model.value;
-  const { mode } = current.value;
+  const mode = currentMode.value;
   return (
     <section class="empty">
       <h2>{mode === "raw" ? "Begin a text. The model goes on." : "Ask something."}</h2>
       <p>
         {kind === "browser"
           ? "A language model that runs in this page. Nothing you write leaves it."
-          : "A language model on this server, and nobody else’s."}{" "}
+          : "A language model on this server: nothing is sent anywhere else."}{" "}
         Its cache is written in place: open{" "}
         <button type="button" class="link" onClick={() => (panel.value = "cache")}>
           the cache
@@ -63,116 +61,6 @@ function Empty(): VNode {
         ))}
       </ul>
     </section>
-  );
-}
-
-function Meter(): VNode | null {
-  const context = host.value.model.value?.context;
-  if (context === undefined) return null;
-  const share = Math.min(1, contextTokens.value / context);
-  const text = `${countText(contextTokens.value)} of ${countText(context)} tokens of context`;
-  return (
-    <div
-      class={`meter${share > 0.85 ? " full" : ""}`}
-      role="meter"
-      aria-valuemin={0}
-      aria-valuemax={context}
-      aria-valuenow={contextTokens.value}
-      aria-label="Context"
-      aria-valuetext={text}
-      title={text}
-    >
-      <span style={{ inlineSize: `${(5 * share).toFixed(2)}rem` }} />
-      <small style={{ minInlineSize: `${2 * countText(context).length + 3}ch` }}>
-        {countText(contextTokens.value)} / {countText(context)}
-      </small>
-    </div>
-  );
-}
-
-function Compose(): VNode {
-  const text = useSignal("");
-  const area = useRef<HTMLTextAreaElement>(null);
-  const isRaw = current.value.mode === "raw";
-  const isReady = useComputed(() => host.value.state.value.kind === "ready");
-  const send = (): void => {
-    if (making.value !== undefined || !isReady.value) return;
-    const last = path.value.at(-1);
-    // In a text an empty line goes on from where it ended.
-    if (text.value.trim() === "" && !(isRaw && last !== undefined)) return area.current?.focus();
-    if (say(text.value)) text.value = "";
-    area.current?.focus();
-  };
-  useEffect(() => area.current?.focus({ preventScroll: true }), [current.value.id]);
-  const problem = firstProblem.value;
-  return (
-    <form
-      class="compose"
-      onSubmit={(event) => {
-        event.preventDefault();
-        send();
-      }}
-    >
-      {problem !== undefined ? (
-        <p class="note bad" role="alert">
-          {problem.problem}{" "}
-          <button type="button" class="link" onClick={() => (panel.value = "settings")}>
-            Open settings
-          </button>
-        </p>
-      ) : null}
-      <div class="field">
-        <textarea
-          ref={area}
-          id="say"
-          rows={1}
-          dir="auto"
-          aria-label={isRaw ? "How the text goes on" : "Message"}
-          placeholder={
-            isRaw
-              ? path.value.length === 0
-                ? "How does it begin?"
-                : "Add something, or let the model go on"
-              : "Say something"
-          }
-          value={text.value}
-          onInput={({ currentTarget }) => (text.value = currentTarget.value)}
-          onKeyDown={(event) => {
-            if (event.key === "Escape" && making.value !== undefined) return stop();
-            if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
-            event.preventDefault();
-            send();
-          }}
-        />
-        {making.value !== undefined ? (
-          <button key="stop" type="button" class="round stop" onClick={stop} title="Stop (Escape)">
-            <Icon name="stop" />
-            <span class="hidden">Stop</span>
-          </button>
-        ) : (
-          <button key="send" type="submit" class="round" disabled={!isReady.value} title="Send (Enter)">
-            <Icon name="send" />
-            <span class="hidden">Send</span>
-          </button>
-        )}
-      </div>
-      <div class="under">
-        <div class="modes" role="radiogroup" aria-label="Mode">
-          {(["chat", "raw"] as const).map((mode) => (
-            <label key={mode}>
-              <input
-                type="radio"
-                name="mode"
-                checked={current.value.mode === mode}
-                onChange={() => mode !== current.value.mode && begin(mode)}
-              />
-              <span>{mode === "chat" ? "Chat" : "Continue a text"}</span>
-            </label>
-          ))}
-        </div>
-        <Meter />
-      </div>
-    </form>
   );
 }
 

@@ -1,11 +1,12 @@
-/** The conversations at the side: search, open, rename by opening, remove, export, import. */
+/** The conversations at the side: search, open, rename, remove, export, import. */
 import { useSignal } from "@preact/signals";
 import type { VNode } from "preact";
 import { useRef } from "preact/hooks";
 import { markdownOf, titleOf } from "../state/conversation.js";
 import { exported, found, isForgetful, query, removeConversation, takeIn } from "../state/history.js";
-import { begin, current, open } from "../state/talk.js";
+import { begin, current, currentId, open, rename } from "../state/talk.js";
 import { Icon } from "./icon.js";
+import { Twice } from "./twice.js";
 
 function download(name: string, text: string, type: string): void {
   const url = URL.createObjectURL(new Blob([text], { type }));
@@ -19,6 +20,7 @@ function download(name: string, text: string, type: string): void {
 export function History({ onClose }: { readonly onClose: () => void }): VNode {
   const file = useRef<HTMLInputElement>(null);
   const told = useSignal("");
+  const renamed = useSignal<string | undefined>(undefined);
   const read = async (chosen: File | undefined): Promise<void> => {
     if (chosen === undefined) return;
     try {
@@ -48,30 +50,59 @@ export function History({ onClose }: { readonly onClose: () => void }): VNode {
       />
       <ul>
         {found.value.map((each) => (
-          <li key={each.id} class={each.id === current.value.id ? "current" : ""}>
-            <button
-              type="button"
-              class="open"
-              aria-current={each.id === current.value.id}
-              onClick={() => (open(each.id), onClose())}
-            >
-              <span dir="auto">{titleOf(each)}</span>
-              <small>
-                {new Date(each.updated).toLocaleDateString()}
-                {each.mode === "raw" ? " · text" : ""}
-              </small>
-            </button>
-            <button
-              type="button"
-              aria-label={`Remove “${titleOf(each)}”`}
-              title="Remove"
-              onClick={() => {
-                void removeConversation(each.id);
-                if (each.id === current.value.id) begin(each.mode);
-              }}
-            >
-              <Icon name="remove" />
-            </button>
+          <li key={each.id} class={each.id === currentId.value ? "current" : ""}>
+            {renamed.value === each.id ? (
+              <input
+                class="grow"
+                dir="auto"
+                aria-label={`A name for “${titleOf(each)}”`}
+                value={titleOf(each)}
+                ref={(element) => element?.select()}
+                onBlur={({ currentTarget }) => {
+                  if (renamed.peek() === each.id && currentTarget.value !== titleOf(each))
+                    rename(each.id, currentTarget.value);
+                  renamed.value = undefined;
+                }}
+                onKeyDown={(event) => {
+                  if (event.key !== "Enter" && event.key !== "Escape") return;
+                  event.preventDefault();
+                  if (event.key === "Escape") renamed.value = undefined;
+                  else event.currentTarget.blur();
+                }}
+              />
+            ) : (
+              <>
+                <button
+                  type="button"
+                  class="open"
+                  aria-current={each.id === currentId.value}
+                  onClick={() => (open(each.id), onClose())}
+                >
+                  <span dir="auto">{titleOf(each)}</span>
+                  <small>
+                    {new Date(each.updated).toLocaleDateString()}
+                    {each.mode === "raw" ? " · text" : ""}
+                  </small>
+                </button>
+                <span class="actions">
+                  <button
+                    type="button"
+                    aria-label={`Rename “${titleOf(each)}”`}
+                    title="Rename"
+                    onClick={() => (renamed.value = each.id)}
+                  >
+                    <Icon name="edit" />
+                  </button>
+                  <Twice
+                    label={`Remove “${titleOf(each)}”`}
+                    onSure={() => {
+                      void removeConversation(each.id);
+                      if (each.id === current.value.id) begin(each.mode);
+                    }}
+                  />
+                </span>
+              </>
+            )}
           </li>
         ))}
       </ul>

@@ -4,9 +4,21 @@ import type { VNode } from "preact";
 import { memo } from "preact/compat";
 import { useEffect, useState } from "preact/hooks";
 import type { Said } from "../state/conversation.js";
-import { begin, current, goOn, making, regenerate, sayOtherwise, switched, switchTo } from "../state/talk.js";
+import {
+  begin,
+  current,
+  goOn,
+  making,
+  regenerate,
+  rewrite,
+  sayOtherwise,
+  switched,
+  switchTo,
+  takeBack,
+} from "../state/talk.js";
 import { countText } from "../words.js";
 import { Icon } from "./icon.js";
+import { Twice } from "./twice.js";
 
 type MarkdownView = typeof import("../markdown.js").Markdown;
 
@@ -60,8 +72,12 @@ function Folded({ text }: { readonly text: string }): VNode {
 
 function Edit({ said, onDone }: { readonly said: Said; readonly onDone: () => void }): VNode {
   const [text, setText] = useState(said.content);
+  const isUser = said.role === "user";
   const send = (): void => {
-    if (text.trim() !== "" && sayOtherwise(said, text)) onDone();
+    if (text.trim() === "") return;
+    if (!isUser) rewrite(said, text);
+    else if (!sayOtherwise(said, text)) return;
+    onDone();
   };
   return (
     <form
@@ -72,14 +88,14 @@ function Edit({ said, onDone }: { readonly said: Said; readonly onDone: () => vo
       }}
     >
       <textarea
-        aria-label="Edit your message"
+        aria-label={isUser ? "Edit your message" : "Rewrite the answer"}
         dir="auto"
         value={text}
         ref={(element) => element?.focus()}
         onInput={({ currentTarget }) => setText(currentTarget.value)}
         onKeyDown={(event) => {
           if (event.key === "Escape") onDone();
-          if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+          if (event.key === "Enter" && (isUser ? !event.shiftKey : event.ctrlKey) && !event.isComposing) {
             event.preventDefault();
             send();
           }
@@ -87,7 +103,7 @@ function Edit({ said, onDone }: { readonly said: Said; readonly onDone: () => vo
       />
       <div class="row">
         <button type="submit" class="main">
-          Send as a new branch
+          {isUser ? "Send as a new branch" : "Keep as a new branch"}
         </button>
         <button type="button" onClick={onDone}>
           Cancel
@@ -248,7 +264,7 @@ export const Message = memo(function Message({ said, siblings, isMaking, isRaw }
           </div>
         </div>
       ) : null}
-      {isMaking || isEdited ? null : (
+      {isMaking || isEdited || (error !== undefined && content === "" && siblings.length < 2) ? null : (
         <footer>
           {isUser ? null : <Took said={said} />}
           <span class="actions">
@@ -259,12 +275,16 @@ export const Message = memo(function Message({ said, siblings, isMaking, isRaw }
                 <span class="hidden">{copied.value === said.id ? "Copied" : "Copy"}</span>
               </button>
             ) : null}
-            {isUser ? (
-              <button type="button" disabled={isBusy} onClick={() => setEdited(true)} title="Edit and branch">
-                <Icon name="edit" />
-                <span class="hidden">Edit</span>
-              </button>
-            ) : (
+            <button
+              type="button"
+              disabled={isBusy}
+              onClick={() => setEdited(true)}
+              title={isUser ? "Edit and branch" : "Rewrite the answer"}
+            >
+              <Icon name="edit" />
+              <span class="hidden">{isUser ? "Edit" : "Rewrite"}</span>
+            </button>
+            {isUser ? null : (
               <>
                 <button type="button" disabled={isBusy} onClick={() => regenerate(said)} title="Regenerate">
                   <Icon name="again" />
@@ -276,6 +296,7 @@ export const Message = memo(function Message({ said, siblings, isMaking, isRaw }
                 </button>
               </>
             )}
+            {isBusy ? null : <Twice label="Delete this message and what follows on it" onSure={() => takeBack(said)} />}
           </span>
         </footer>
       )}

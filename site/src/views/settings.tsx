@@ -13,6 +13,13 @@ import {
 } from "../state/settings.js";
 import { host } from "../state/talk.js";
 
+const keys = [
+  ["Ctrl K", "search conversations"],
+  ["Ctrl Shift O", "new conversation"],
+  ["Shift Enter", "a new line"],
+  ["Escape", "stop, or close what is open"],
+] as const;
+
 function Problem({ name }: { readonly name: SettingName }): VNode | null {
   const problem = problems.value[name];
   return problem === undefined ? null : (
@@ -105,7 +112,7 @@ export function SettingsPanel(): VNode {
       <TextSetting
         name="system"
         label="System prompt"
-        about="What the model is told before the conversation."
+        about="The system message: how the model should answer."
         rows={3}
       />
       <div class="grid">
@@ -147,6 +154,19 @@ export function SettingsPanel(): VNode {
             </label>
           ))}
         </div>
+      </div>
+      <div class="setting wide">
+        <span class="label">Keys</span>
+        <dl class="facts note">
+          {keys.map(([key, does]) => (
+            <div key={key}>
+              <dt>
+                <kbd>{key}</kbd>
+              </dt>
+              <dd>{does}</dd>
+            </div>
+          ))}
+        </dl>
       </div>
       <div class="row">
         <button type="button" onClick={reset} disabled={changedCount.value === 0}>

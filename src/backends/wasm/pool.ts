@@ -131,7 +131,7 @@ export class KernelPool {
       throw new Unavailable(
         "threads",
         "invalid-argument",
-        `threads: ${threads} cannot be had here: a worker did not start (${messageOf(reason)}); ask for threads: 1`,
+        `threads: ${threads} are not available here: a worker did not start (${messageOf(reason)}); ask for threads: 1`,
         { cause: reason },
       );
     }

@@ -121,7 +121,7 @@ async function joinWhole(platform: Platform, options: MachineOptions): Promise<J
   throw new Unavailable(
     "threads",
     "invalid-argument",
-    `threads: ${options.threads} cannot be had here: workers ended as soon as they had started; ask for threads: 1`,
+    `threads: ${options.threads} are not available here: workers ended as soon as they had started; ask for threads: 1`,
   );
 }
 
@@ -139,7 +139,7 @@ function threadsFor(platform: Platform, asked: number | undefined): number {
     throw new Unavailable(
       "threads",
       "invalid-argument",
-      `threads: ${number} cannot be had here: ${reason}; ask for threads: 1`,
+      `threads: ${number} are not available here: ${reason}; ask for threads: 1`,
     );
   return number;
 }

@@ -191,6 +191,20 @@ export class DeviceMemory {
     await Promise.all(pending);
   }
 
+  /** The same memory as another buffer: what was bound to the old one is not taken for bound to it. */
+  renewed(buffer: DeviceBuffer): DeviceBuffer {
+    const other = new DeviceBuffer(buffer.pieces, buffer.bytes, buffer.isThere, buffer.inPieces);
+    this.#open.delete(buffer);
+    this.#open.add(other);
+    buffer.isOpen = false;
+    return other;
+  }
+
+  /** True once all buffers were let go of. */
+  get isReleased(): boolean {
+    return this.#released;
+  }
+
   free(buffer: DeviceBuffer): void {
     if (!this.#open.delete(buffer)) return;
     this.#bytes -= buffer.bytes;

@@ -31,7 +31,7 @@ export class Device {
   /** Resolves once `check` throws. */
   readonly gone: Promise<void>;
 
-  constructor(gpu: GPUDevice, adapter: GPUAdapter, settings: WebgpuSettings, isImaginary = false) {
+  constructor(gpu: GPUDevice, adapter: GPUAdapter, settings: WebgpuSettings, dots: boolean, isImaginary = false) {
     this.gpu = gpu;
     this.isImaginary = isImaginary;
     this.queue = gpu.queue;
@@ -42,6 +42,7 @@ export class Device {
     this.traits = {
       subgroup,
       f16,
+      dots,
       subgroupMatrix:
         subgroup !== undefined && f16 && settings.subgroupMatrices !== false
           ? subgroupMatrixOf(gpu, adapter.info)
@@ -166,7 +167,7 @@ function subgroupMatrixOf(gpu: GPUDevice, info: GPUAdapterInfo): SubgroupMatrix 
 async function openDevice(platform: Platform, settings: WebgpuSettings): Promise<Device> {
   const found = await platform.gpu?.();
   if (found === undefined || typeof found === "string")
-    throw new Unavailable("backend", "invalid-argument", `WebGPU cannot be had here: ${found ?? "there is none"}`);
+    throw new Unavailable("backend", "invalid-argument", `WebGPU is not available here: ${found ?? "there is none"}`);
   const unavailable = (what: string, cause: unknown): never => {
     const reason = cause instanceof Error ? cause.message : String(cause);
     throw new Unavailable(
@@ -191,7 +192,8 @@ async function openDevice(platform: Platform, settings: WebgpuSettings): Promise
       requiredLimits: Object.fromEntries(raised.map((limit) => [limit, adapter.limits[limit]])),
     })
     .catch((cause: unknown) => unavailable("device", cause));
-  return new Device(device, adapter, settings);
+  const { wgslLanguageFeatures } = found as Partial<GPU>;
+  return new Device(device, adapter, settings, wgslLanguageFeatures?.has("packed_4x8_integer_dot_product") === true);
 }
 
 /** The device for these settings, and what gives it up. */

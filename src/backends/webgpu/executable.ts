@@ -81,7 +81,7 @@ export class WebgpuExecutable implements Executable {
     try {
       for (const { cache, type, shape, bounds } of caches) {
         const bytes = byteLengthOf(type, elementCount(shape));
-        const buffer = this.#session.memory.allocate(bytes, `cache "${cache.name}"`, cacheWayOut);
+        const buffer = this.#session.spares.take(bytes, `cache "${cache.name}"`, cacheWayOut);
         if (bounds !== undefined) this.#session.bounds.set(buffer, bounds);
         made.push(new Placed(type, shape, buffer));
         this.#allocations++;
@@ -95,7 +95,7 @@ export class WebgpuExecutable implements Executable {
   }
 
   free(place: Placed): void {
-    this.#session.enqueue(async () => this.#session.memory.free(devicePlace(place).buffer));
+    this.#session.enqueue(async () => this.#session.spares.give(devicePlace(place).buffer));
   }
 
   copy(moves: readonly Move[]): void {

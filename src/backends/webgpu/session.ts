@@ -15,6 +15,7 @@ import { pipelineCounts, pipelineFor } from "./pipelines.js";
 import { RecordedSteps } from "./recorded-steps.js";
 import { isTemporary, RecordedForm } from "./recorder.js";
 import { Scratch } from "./scratch.js";
+import { SpareCaches } from "./spare-caches.js";
 import type { WebgpuSettings } from "./settings.js";
 
 /** A dispatch that is ready to be encoded. */
@@ -31,6 +32,7 @@ export class WebgpuSession {
   readonly device: DeviceShare;
   readonly memory: DeviceMemory;
   readonly scratch: Scratch;
+  readonly spares: SpareCaches;
   /** What becomes of steps without a kernel. */
   readonly fallback: FallbackPolicy;
   readonly weights: DeviceWeights;
@@ -72,6 +74,7 @@ export class WebgpuSession {
     this.memory = new DeviceMemory(this.device);
     this.weights = new DeviceWeights(this.memory);
     this.scratch = new Scratch(this.memory);
+    this.spares = new SpareCaches(this.memory);
     this.recorded = new RecordedSteps(kernels, device.traits);
   }
 
@@ -264,6 +267,7 @@ export class WebgpuSession {
     this.#releasing ??= this.after(async () => {
       await Promise.allSettled(this.#landing);
       this.#isReleased = true;
+      this.spares.drop();
       this.memory.release();
       this.weights.clear();
     });

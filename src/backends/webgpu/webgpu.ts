@@ -33,10 +33,11 @@ export function webgpuBackend(kernels: KernelTable<WebgpuKernel>): Backend {
       const session = new WebgpuSession(device, kernels, fallback ?? "host", read);
       const { subgroupMatrix, tuning } = device.traits;
       const { busyRows, busyMatrixRows } = tuning.manyRows;
+      const isQuick = subgroupMatrix !== undefined;
       let releasing: Promise<void> | undefined;
       return {
         describe: () => session.describe(),
-        busyRows: subgroupMatrix === undefined ? busyRows : busyMatrixRows,
+        busyRows: isQuick ? { usual: busyMatrixRows, long: 2 * busyMatrixRows } : { usual: busyRows, long: busyRows },
         lost: session.device.lost,
         checkWeights: (weights) => session.memory.checkWeights(weights),
         bringWeights: (weights, onRead) => session.after(() => session.weights.bring(weights, onRead)),

@@ -68,7 +68,7 @@ export const dequantizeMatmul: WebgpuKernel = webgpuKernel([DequantizeMatMul], {
       blocks,
       k,
     });
-    recordBlocks({ a, weights, bias, output, n, k }, recorder);
+    recordBlocks({ a, mayRound: false, weights, bias, output, n, k }, recorder);
   },
 });
 

@@ -81,7 +81,7 @@ export const gatherBlockQuantized: WebgpuKernel = webgpuKernel([GatherBlockQuant
           dim: shape[gather],
           column: sizeOf(shape.slice(quantize + 1)),
           length: shape[quantize],
-          blockSize,
+          blockSize: Math.min(blockSize, shape[quantize]),
           blocks,
           zeroBytes: Math.ceil((blocks * bits) / 8),
           indicesOffset: indices.place.offset,

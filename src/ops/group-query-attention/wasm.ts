@@ -263,7 +263,8 @@ function lengthsFit(parts: Parts, present: number, hasFresh: boolean, prompt: bo
   // Past the end of a padded prompt the window is counted from the last key, as every place is where rows are integers.
   const whole = prompt && (parts.levels !== undefined || (batch > 1 && attrs.local_window_size > 0));
   const behind = past === undefined || prompt || !hasFresh ? Infinity : past.key.shape[2] + length - 1;
-  const most = slides ? 2 ** 31 - 1 : Math.min(capacity - 1, behind);
+  // The kernels count tokens, one more than is told, in 32 bits.
+  const most = slides ? 2 ** 31 - 2 : Math.min(capacity - 1, behind);
   const given = positions && wordsOf(positions, 2);
   const counted = given === undefined ? 0 : prompt ? 1 : positions!.view.size;
   const highest = prompt ? rows - length : rows - 1;

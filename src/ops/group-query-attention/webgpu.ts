@@ -1,6 +1,6 @@
 /**
  * GroupQueryAttention on WebGPU: rotary embedding, the write into the present and the attention as dispatches of one step, the cache growing or
- * a buffer of fixed capacity. Lengths are read on the device; what must be refused is refused before.
+ * a buffer of fixed capacity, of floats or quantized. Lengths are read on the device; what must be refused is refused before.
  */
 import type { CallOf, Operand } from "../../graph/kernel.js";
 import { type WebgpuKernel, webgpuKernel, type WebgpuRecorder } from "../../webgpu-kernels/webgpu-kernel.js";
@@ -16,6 +16,7 @@ import {
 import { acceptsRows, type Heads, headsFrom, headsOf, temporaryHeads } from "../shared/webgpu/heads.js";
 import { type Positions, rotationDispatch } from "../shared/webgpu/rotate.js";
 import { GroupQueryAttention } from "./op.js";
+import { levelRows, levelsOf, quantized, scaledQueries, scaleResults } from "./webgpu-levels.js";
 
 type Call = CallOf<typeof GroupQueryAttention>;
 
@@ -47,12 +48,16 @@ export const groupQueryAttention: WebgpuKernel = webgpuKernel([GroupQueryAttenti
     const { output, present_key, present_value, output_qk } = outputs;
     if (output === undefined || present_key === undefined || present_value === undefined)
       return "not both of output and present are asked for";
-    const { k_scale, v_scale, q_norm_weight, k_norm_weight } = inputs;
-    if ([k_scale, v_scale, q_norm_weight, k_norm_weight, output_qk].some((operand) => operand !== undefined))
-      return "there is no kernel for norms of heads, scores or scales";
+    const { q_norm_weight, k_norm_weight } = inputs;
+    if ([q_norm_weight, k_norm_weight, output_qk].some((operand) => operand !== undefined))
+      return "there is no kernel for norms of heads or scores";
+    const levels = levelsOf(call);
+    if (typeof levels === "string") return levels;
     const { type } = inputs.query;
-    const rows = [inputs.query, inputs.key, inputs.value, past_key, past_value, present_key, present_value];
-    for (const operand of [...rows, cos, sin, bias, sink])
+    const own = [inputs.query, inputs.key, inputs.value];
+    const caches = [past_key, past_value, present_key, present_value];
+    const rows = [...own, ...caches];
+    for (const operand of [...own, ...(levels === undefined ? caches : []), cos, sin, bias, sink])
       if (operand !== undefined && (operand.type !== type || !floats.includes(type)))
         return `there is no kernel for ${operand.type} beside ${type}`;
     if (attrs.sliding_window_cache) return "there is no kernel for a cache as short as the window";
@@ -66,30 +71,37 @@ export const groupQueryAttention: WebgpuKernel = webgpuKernel([GroupQueryAttenti
       return "the rows lie in the cache itself";
     const { query, key, value } = partsOf(call);
     if (output.place.size === 0 || key.rows !== query.rows) return "the fresh keys are not those of the queries";
+    if (levels !== undefined && output.place.offset !== 0) return "the output begins inside of its memory";
     return acceptsAttention(query, key, value, output);
   },
   record(call, recorder) {
     const { inputs, outputs, attrs } = call;
     const { past_key, past_value, seqlens_k: seqlens, attention_bias: bias } = inputs;
     const { query, key, value } = partsOf(call);
+    const found = levelsOf(call);
+    const levels = typeof found === "string" ? undefined : found; // or it was not accepted
+    const output = outputs.output!;
     const prompt = isPrompt(call, query);
     const step = seqlens.place.size === 1 ? 0 : 1;
     const turn = turning(call, query, prompt, step, recorder);
     const start = prompt || past_key === undefined ? 0 : ({ indices: seqlens, step, add: 1 - query.rows } as const);
-    const join = (past: Operand | undefined, fresh: Heads, present: Operand): Heads => {
+    const join = (past: Operand | undefined, fresh: Heads, present: Operand, scale: Operand | undefined): Heads => {
       const target = headsOf(present, fresh.heads);
       takeOver(past && headsOf(past, fresh.heads), target, recorder);
       clearHeads(target, past?.shape[2] ?? 0, recorder);
-      appendHeads(fresh, target, start, recorder);
-      return target;
+      const rows = levels === undefined ? fresh : quantized(fresh, levels, scale!, recorder);
+      appendHeads(rows, target, start, recorder);
+      return levels === undefined ? target : levelRows(target, fresh.size, levels, recorder);
     };
-    const keys = join(past_key, turn(key), outputs.present_key!); // or it was not accepted
+    const keys = join(past_key, turn(key), outputs.present_key!, levels?.keyScale);
+    const turned = turn(query);
+    const results = levels && recorder.between("float32", output.shape);
     recordAttention(
       {
-        query: turn(query),
+        query: levels === undefined ? turned : scaledQueries(turned, key.heads, levels, recorder),
         key: keys,
-        value: join(past_value, value, outputs.present_value!),
-        output: headsOf(outputs.output!, attrs.num_heads),
+        value: join(past_value, value, outputs.present_value!, levels?.valueScale),
+        output: headsOf(results ?? output, attrs.num_heads),
         lengths: { of: seqlens, sample: step, head: 0, add: 1 },
         // In a prompt, and without a past, the first query stands at 0 however many keys its sample has.
         past: prompt || past_key === undefined ? 0 : undefined,
@@ -104,6 +116,9 @@ export const groupQueryAttention: WebgpuKernel = webgpuKernel([GroupQueryAttenti
       },
       recorder,
     );
+    if (levels === undefined || results === undefined) return;
+    const sizes = { heads: attrs.num_heads, size: value.size, group: attrs.num_heads / value.heads };
+    scaleResults(results, output, sizes, levels, recorder);
   },
 });
 

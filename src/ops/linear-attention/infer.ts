@@ -57,7 +57,9 @@ export function headCounts(
   querySize: number,
   keySize: number,
 ): HeadCounts {
-  return { queries, keys: (keySize * queries) / querySize, states, outputs: Math.max(queries, states) };
+  // Heads of no size say nothing about their number.
+  const keys = querySize === 0 ? states : (keySize * queries) / querySize;
+  return { queries, keys, states, outputs: Math.max(queries, states) };
 }
 
 /** Shapes of the output and the state. Fails where operands and attributes do not go together. */

@@ -24,7 +24,7 @@ export const linearAttention: WasmKernel = wasmKernel([LinearAttention, Microsof
     if (types !== undefined) return types;
     for (const operand of [...own, past, output, present])
       if (operand?.contiguous === false) return "an operand has gaps";
-    return output.view.size === 0 ? "there is nothing to compute" : true;
+    return output.view.size === 0 || present.view.size === 0 ? "there is nothing to compute" : true;
   },
   record(call, recorder) {
     const { inputs, outputs, attrs } = call as Call;

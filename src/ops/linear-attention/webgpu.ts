@@ -38,6 +38,7 @@ export const linearAttention: WebgpuKernel = webgpuKernel([LinearAttention, Micr
       if (type !== "float32" && (!contiguous || place.offset % perWord(type) !== 0))
         return "halves are not whole words";
     }
+    if (present.place.size === 0) return "the state is empty";
     return output.contiguous ? true : "the output has gaps";
   },
   record({ inputs, outputs, attrs }, recorder) {

@@ -68,7 +68,7 @@ export const MatMulBnb4 = defineOp({
     const table = levels[kind];
     // The first of two values lies in the upper half of a byte.
     const weight = (at: number): number =>
-      table[(bytes[at >> 1] >> (at % 2 === 0 ? 4 : 0)) & 15] * scales[Math.floor(at / block)];
+      table[(bytes[Math.floor(at / 2)] >> (at % 2 === 0 ? 4 : 0)) & 15] * scales[Math.floor(at / block)];
     const [inner, outer] = transB ? [K, N] : [N, K];
     const rows = values.length / inner;
     const result = float64Scratch(rows * outer);

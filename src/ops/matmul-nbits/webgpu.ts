@@ -1,4 +1,4 @@
-/** MatMulNBits on WebGPU: weights as ONNX lays them out, sums in float32 whatever accuracy_level allows. */
+/** MatMulNBits on WebGPU: weights as ONNX lays them out, rows are rounded to bytes where accuracy_level 4 allows it. */
 import { type WebgpuKernel, webgpuKernel } from "../../webgpu-kernels/webgpu-kernel.js";
 import { isFloatType } from "../../webgpu-kernels/wgsl.js";
 import { blockWeights, zeroPointsOf } from "../shared/webgpu/block-weights.js";
@@ -18,6 +18,6 @@ export const matmulBlocks: WebgpuKernel = webgpuKernel([MatMulNBits], {
     if (output.place.size === 0) return;
     const { K: k, N: n, bits, block_size: blockSize } = attrs;
     const weights = blockWeights({ data, scales, zeros: zeroPointsOf(zeros, bits), bits, blockSize, k });
-    recordBlocks({ a, weights, bias, output, n, k }, recorder);
+    recordBlocks({ a, mayRound: attrs.accuracy_level === 4, weights, bias, output, n, k }, recorder);
   },
 });

@@ -212,7 +212,7 @@ export function checkForm(
   );
   call.check(
     prepacked === -1 || prepacked === 0,
-    () => `weights_prepacked must be 0 or left out: weights in the layout of one device (${prepacked}) cannot be read`,
+    () => `weights_prepacked must be 0: weights in the layout of one device (${prepacked}) cannot be read`,
     "invalid-argument",
   );
   call.check([2, 4, 8].includes(bits), () => `expert_weight_bits must be 2, 4 or 8, got ${bits}`, "invalid-argument");

@@ -215,9 +215,10 @@ class ExpertProducts {
     return this.#routes.tokens * this.#routes.k;
   }
 
-  /** The block of rows of `k`; that of a whole row is a power of two too. */
+  /** The block of rows of `k`, a power of two also where it is the whole row; never much longer than that: kernels hold it in 32 bits. */
   #blockOf(k: number): number {
-    return this.#form.blockSize === 0 ? 2 ** Math.ceil(Math.log2(k)) : this.#form.blockSize;
+    const { blockSize } = this.#form;
+    return blockSize === 0 || blockSize > k ? 2 ** Math.ceil(Math.log2(k)) : blockSize;
   }
 
   #meetingOf(k: number): Meeting {

@@ -195,7 +195,7 @@ ${range(step)
         k,
         per,
         units: count * n,
-        block: blockSize === 0 ? k : blockSize,
+        block: blockSize === 0 ? k : Math.min(k, blockSize),
         blocks: blockSize === 0 ? 1 : Math.ceil(k / blockSize),
         zeroBytes: operands.zeros?.shape.at(operands.zeros.shape.length === 3 ? 2 : 1) ?? 0,
         sourceOffset: offsetOf(source),

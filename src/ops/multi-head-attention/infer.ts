@@ -185,7 +185,7 @@ export function validateMultiHead(call: MultiHeadCall<Fact>): void {
 function checkBias(call: MultiHeadCall<Fact>, layout: Layout, { size, valueSize }: Sizes): void {
   const { bias } = call.inputs;
   if (bias === undefined) return;
-  call.check(layout !== "packed-kv", "bias must be left out with packed keys and values", "invalid-graph");
+  call.check(layout !== "packed-kv", "bias is not allowed with packed keys and values", "invalid-graph");
   checkRank(call, "bias", bias, 1);
   const wanted = multiplyDims(addDims(multiplyDims(size, 2), valueSize), call.attrs.num_heads);
   if (bias.shape !== undefined)

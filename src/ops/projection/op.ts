@@ -30,13 +30,14 @@ interface ProjectionCall {
     readonly N: number;
     readonly bits: number;
     readonly block_size: number;
+    readonly accuracy_level: number;
     readonly epsilon: number;
     readonly gated: boolean;
   };
 }
 
 function bodyOf({ inputs, attrs }: ProjectionCall): readonly BodyStep[] {
-  const { K, N, bits, block_size, epsilon, gated } = attrs;
+  const { K, N, bits, block_size, accuracy_level: level, epsilon, gated } = attrs;
   const steps: BodyStep[] = [];
   let last = "A";
   const then = (made: BodyStep): void => void steps.push(made);
@@ -48,7 +49,8 @@ function bodyOf({ inputs, attrs }: ProjectionCall): readonly BodyStep[] {
   const [bias, rest] = [inputs.bias === undefined ? undefined : "bias", inputs.addend !== undefined || gated];
   const product = rest ? "product" : "Y";
   if (inputs.scales !== undefined) {
-    const attributes = { K: intValue(K), N: intValue(N), bits: intValue(bits), block_size: intValue(block_size) };
+    const sizes = { K: intValue(K), N: intValue(N), bits: intValue(bits), block_size: intValue(block_size) };
+    const attributes = { ...sizes, accuracy_level: intValue(level) };
     const operands = [last, "B", "scales", "zero_points", undefined, bias];
     then(step(MatMulNBits, operands, [product], attributes));
   } else if (bias === undefined) then(step(MatMul, [last, "B"], [product]));
@@ -92,6 +94,7 @@ export const Projection = defineOp({
     N: required(int()),
     bits: int(0),
     block_size: int(0),
+    accuracy_level: int(0),
     epsilon: float(Math.fround(1e-5)),
     gated: flag(false),
   },

@@ -112,7 +112,10 @@ function recordWhole(
   const { B: b, bias, scales } = inputs;
   const { K: k, N: n } = attrs;
   if (scales !== undefined) {
-    recordBlocks({ a, weights: weightsOf(call, recorder)!, bias, residual, output, n, k }, recorder);
+    recordBlocks(
+      { a, mayRound: attrs.accuracy_level === 4, weights: weightsOf(call, recorder)!, bias, residual, output, n, k },
+      recorder,
+    );
     return;
   }
   const finish = added(bias, residual, n);

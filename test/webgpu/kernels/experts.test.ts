@@ -83,7 +83,7 @@ function callOf(seed: number): { readonly call: OneNode; readonly tolerance: num
           activation_beta: { kind: "float", value: 1 },
           ...(random() < 0.5 && { swiglu_limit: { kind: "float", value: 0.75 } }),
         }),
-        ...(bits !== undefined && { expert_weight_bits: bits, block_size: block }),
+        ...(bits !== undefined && { expert_weight_bits: bits, block_size: block === 0 ? pick(0, 2 ** 32) : block }),
       },
       inputs,
       ...(random() < 0.5 && { constants: inputs.flatMap((_, at) => (at >= 2 && at < 14 ? [at] : [])) }),

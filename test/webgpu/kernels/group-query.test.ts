@@ -1,9 +1,9 @@
 // GroupQueryAttention on WebGPU against the reference implementation: prompts and steps, growing pasts and buffers with anything in their spare rows, samples
-// of different lengths, rotary embedding, windows, sinks and biases.
+// of different lengths, rotary embedding, windows, sinks and biases; caches of floats and quantized.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { float } from "../../../src/onnx/build.js";
 import { numberWriter } from "../../../src/tensor/access.js";
-import type { View } from "../../../src/tensor/view.js";
+import { View } from "../../../src/tensor/view.js";
 import { noWebgpu } from "../../support/backends.js";
 import { hasSubgroupMatrices, keepDevice } from "../../support/device.js";
 import { differenceOf, integers, type OneNode, randomFrom, randomNumbers } from "./one-node.js";
@@ -21,6 +21,8 @@ interface Form {
   readonly sink?: boolean;
   readonly bias?: boolean;
   readonly given?: boolean;
+  /** Bits of quantized caches, and whether each channel has a scale. */
+  readonly levels?: { readonly bits: 4 | 8; readonly perChannel: boolean };
 }
 
 interface Step {
@@ -34,12 +36,30 @@ interface Step {
 /** Spare rows hold what no sum may see. */
 function pastOf(random: () => number, form: Form, { before, past }: Step): View | undefined {
   if (past === undefined) return undefined;
-  const { type, shared, size } = form;
+  const { type, shared, size, levels } = form;
+  if (levels !== undefined) {
+    const view = View.allocate(levels.bits === 8 ? "int8" : "uint8", [
+      before.length,
+      shared,
+      past,
+      levels.bits === 8 ? size : Math.ceil(size / 2),
+    ]);
+    const write = numberWriter(view);
+    for (let at = 0; at < view.size; at++) write(at, Math.floor(random() * 256) - (levels.bits === 8 ? 128 : 0));
+    return view;
+  }
   const view = randomNumbers(random, type, [before.length, shared, past, size]);
   const write = numberWriter(view);
   for (let at = 0; at < view.size; at++)
     if (Math.floor(at / size) % past >= before[Math.floor(at / (size * past * shared))]) write(at, NaN);
   return view;
+}
+
+function scalesOf(random: () => number, { shared, size, levels }: Form): View {
+  const scales = View.allocate("float32", [levels!.perChannel ? shared * size : 1]);
+  const write = numberWriter(scales);
+  for (let at = 0; at < scales.size; at++) write(at, (levels!.bits === 8 ? 0.01 : 0.2) * (1 + random()));
+  return scales;
 }
 
 function call(random: () => number, form: Form, step: Step): OneNode {
@@ -59,7 +79,17 @@ function call(random: () => number, form: Form, step: Step): OneNode {
     op: "GroupQueryAttention",
     domain: "com.microsoft",
     opset: 1,
-    attrs: { num_heads: heads, kv_num_heads: shared, do_rotary: rotary ? 1 : 0, ...attrs },
+    attrs: {
+      num_heads: heads,
+      kv_num_heads: shared,
+      do_rotary: rotary ? 1 : 0,
+      ...attrs,
+      ...(form.levels && {
+        kv_cache_bit_width: form.levels.bits,
+        k_quant_type: form.levels.perChannel ? "PER_CHANNEL" : "PER_TENSOR",
+        v_quant_type: form.levels.perChannel ? "PER_CHANNEL" : "PER_TENSOR",
+      }),
+    },
     inputs: [
       packed ? rows(heads + 2 * shared) : rows(heads),
       packed ? undefined : rows(shared),
@@ -76,6 +106,7 @@ function call(random: () => number, form: Form, step: Step): OneNode {
       rotary && form.given === true ? positions : undefined,
       bias ? make([1, heads, length, total]) : undefined,
       sink ? make([heads]) : undefined,
+      ...(form.levels === undefined ? [] : [scalesOf(random, form), scalesOf(random, form)]),
     ],
     outputs: [true, true, true],
   };
@@ -113,6 +144,37 @@ describe.skipIf(noWebgpu !== undefined)("GroupQueryAttention on WebGPU", () => {
   ])("steps: $type, heads of $size, $heads to $shared", async (form) => {
     expect(await problemsOf(form, few, ["attentionAtOnce", "appendRows"])).toEqual([]);
     expect(await problemsOf(form, long, ["attentionTiles", "attentionCombine", "appendRows"])).toEqual([]);
+  });
+
+  test.each<Form>([
+    { type: "float32", size: 16, heads: 4, shared: 2, rotary: true, levels: { bits: 8, perChannel: false } },
+    { type: "float32", size: 8, heads: 4, shared: 2, packed: true, sink: true, levels: { bits: 8, perChannel: true } },
+    { type: "float32", size: 16, heads: 2, shared: 1, bias: true, levels: { bits: 4, perChannel: false } },
+    {
+      type: "float32",
+      size: 24,
+      heads: 4,
+      shared: 2,
+      attrs: { local_window_size: 9 },
+      levels: { bits: 4, perChannel: true },
+    },
+    {
+      type: "float16",
+      size: 32,
+      heads: 4,
+      shared: 2,
+      rotary: true,
+      packed: true,
+      levels: { bits: 8, perChannel: true },
+    },
+  ])("quantized caches: $type, heads of $size, $levels", async (form) => {
+    const kernels = [
+      "quantizeRows",
+      "scaleQueries",
+      "scaleResults",
+      ...(form.levels!.bits === 4 ? ["spreadLevels"] : []),
+    ];
+    expect(await problemsOf(form, [...few, ...long, ...many], kernels)).toEqual([]);
   });
 
   test.each<Form>([

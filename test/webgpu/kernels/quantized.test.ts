@@ -65,6 +65,7 @@ describe.skipIf(noWebgpu !== undefined)(`levels on WebGPU${noWebgpu === undefine
       ["uint8", 8, [5, 37], [5, 3], [5, 3], {}],
       ["uint8", 2, [5, 10], [5, 3], undefined, {}],
       ["int4", 4, [5, 34], [5, 3], [5, 3], {}],
+      ["int4", 4, [5, 34], [5, 1], [5, 1], { block_size: 2 ** 32 }],
       ["uint4", 4, [2, 5, 34], [2, 1, 34], undefined, { gather_axis: 2, quantize_axis: 1 }],
     ] as const)
       await compareOneNode(`${type} of ${bits} bits, [${shape}]`, {

@@ -1,6 +1,6 @@
 // Layers of a decoder in Qwen3-0.6B's shape through a session on WebGPU, their caches held by a state: the time of a run, and the GPU's time by kernel, each
 // dispatch in a pass of its own, which adds some microseconds to each. Random weights; no embedding and no head.
-// Usage: node tools/measure/webgpu/layers.mjs [--layers 4] [--bits 16|4] [--without-matrices] <batch>x<tokens>@<context> …
+// Usage: node tools/measure/webgpu/layers.mjs [--layers 4] [--bits 16|4] [--accuracy 0|4] [--without-matrices] [--without-f16] <batch>x<tokens>@<context> …
 // For instance 1x4096@0 for a prompt, 32x1@1024 for a step of a batch. On NVIDIA timestamps are exact to 100 microseconds unless Dawn is told otherwise.
 import { globals } from "webgpu";
 import { InferenceSession, Tensor } from "../../../dist/index.node.js";
@@ -14,7 +14,9 @@ const option = (name, otherwise) => {
 };
 const layers = Number(option("--layers", 4));
 const bits = Number(option("--bits", 16));
+const accuracy = Number(option("--accuracy", 0));
 const without = process.argv.includes("--without-matrices");
+const withoutHalves = process.argv.includes("--without-f16");
 const runs = process.argv.slice(2).flatMap((text) => {
   const found = /^(\d+)x(\d+)@(\d+)$/.exec(text);
   return found === null ? [] : [found.slice(1).map(Number)];
@@ -46,7 +48,8 @@ function modelOf() {
     const blocks = new Uint8Array((n * k * bits) / 8).map(random);
     const weight = constant(`${name}.weight`, new Tensor("uint8", blocks, [n, k / 32, 4 * bits]));
     const scales = constant(`${name}.scales`, halves([n, k / 32], 0.02));
-    return add("MatMulNBits", [input, weight, scales], name, { K: k, N: n, bits, block_size: 32 }, "com.microsoft");
+    const attrs = { K: k, N: n, bits, block_size: 32, accuracy_level: accuracy };
+    return add("MatMulNBits", [input, weight, scales], name, attrs, "com.microsoft");
   };
   const angle = (at) => Math.floor(at / (size / 2)) / 1e6 ** ((at % (size / 2)) / (size / 2));
   for (const of of ["cos", "sin"]) {
@@ -152,7 +155,9 @@ async function timed(run) {
   return table;
 }
 
-const settings = without ? { webgpu: { subgroupMatrices: false } } : {};
+const settings = {
+  webgpu: { ...(without ? { subgroupMatrices: false } : {}), ...(withoutHalves ? { f16: false } : {}) },
+};
 const session = await InferenceSession.create(modelOf(), { backend: "webgpu", inPlace: "require", ...settings });
 for (const [batch, tokens, context] of runs) {
   const state = session.createState({ dims: { batch, capacity: context + tokens } });

@@ -24,9 +24,6 @@ import { onlySeveral, queryTiles } from "./packed-batch.js";
 import { matrixExtensions, matrixTypes } from "./product-matrices.js";
 import { hidden, least } from "./score-marks.js";
 
-/** Subgroups of a workgroup: each has a matrix of query rows. */
-const subgroups = 4;
-
 /** Elements between rows of a tile beyond what they hold, so that rows lie in different banks. */
 const gap = 8;
 
@@ -36,12 +33,30 @@ const slack = 8;
 /** Elements of a row that registers hold. */
 const mostSize = 128;
 
-/** The sizes of such an attention. */
-interface Sizes {
+/** Scores whose bits, without the sign, are beyond these may be marks: they are looked at one by one. */
+const ordinary = "0x7f61b1e6u";
+
+/** How a workgroup computes. */
+interface Shape {
+  /** Subgroups: each has a matrix of query rows. */
+  readonly subgroups: number;
   /** Keys of a tile. */
   readonly keys: number;
+}
+
+/** Tried in this order where there are many workgroups: twice the rows share what is brought into workgroup memory. */
+const wide: Shape = { subgroups: 8, keys: 32 };
+const narrow: readonly Shape[] = [
+  { subgroups: 4, keys: 64 },
+  { subgroups: 4, keys: 32 },
+];
+
+/** The sizes of such an attention. */
+interface Sizes extends Shape {
   /** Query rows of a tile. */
   readonly rows: number;
+  /** Of them, those that are brought in at a time. */
+  readonly strip: number;
   /** Float16 elements of the tiles, those of weights from `weights` on. */
   readonly halves: number;
   readonly weights: number;
@@ -49,10 +64,18 @@ interface Sizes {
 
 const bytesOf = ({ keys, rows, halves }: Sizes): number => 2 * halves + 4 * rows * (keys + gap) + 4 * rows + 16;
 
-function sizesOf({ query, value }: AttentionWork, keys: number, matrix: SubgroupMatrix): Sizes {
+function sizesOf({ query, value }: AttentionWork, shape: Shape, matrix: SubgroupMatrix): Sizes {
+  const { subgroups, keys } = shape;
   const rows = subgroups * matrix.rows;
+  const strip = Math.min(rows, 4 * matrix.rows);
   const weights = keys * (Math.max(query.size, value.size) + gap);
-  return { keys, rows, weights, halves: Math.max(rows * (query.size + gap), weights + rows * (keys + gap)) };
+  return {
+    ...shape,
+    rows,
+    strip,
+    weights,
+    halves: Math.max(strip * (query.size + gap), weights + rows * (keys + gap)),
+  };
 }
 
 const hasEights = ({ offset, sample, head, row, pages }: CacheRows): boolean =>
@@ -61,13 +84,19 @@ const hasEights = ({ offset, sample, head, row, pages }: CacheRows): boolean =>
 /** The sizes in which the device computes it so; undefined where it does not. */
 function sizesFor(work: AttentionWork, device: DeviceTraits): Sizes | undefined {
   const { query, key, value, mask } = work;
-  const { subgroup, subgroupMatrix, workgroupBytes } = device;
+  const { subgroup, subgroupMatrix, workgroupBytes, mostInvocations, tuning } = device;
   if (subgroup === undefined || subgroupMatrix === undefined || subgroup % subgroupMatrix.rows !== 0) return undefined;
   // Matrices multiply what a mask hides by zero, and it may hold anything.
   if (mask !== undefined) return undefined;
   for (const rows of [query, key, value] as const)
     if (rows.type !== "float16" || rows.size % 16 !== 0 || rows.size > mostSize || !hasEights(rows)) return undefined;
-  return [64, 32].map((keys) => sizesOf(work, keys, subgroupMatrix)).find((sizes) => bytesOf(sizes) <= workgroupBytes);
+  const large = sizesOf(work, wide, subgroupMatrix);
+  const { count, samples } = queryTiles(work, large.rows);
+  const isMany =
+    count * key.heads * samples >= tuning.manyRows.manyAttentions && wide.subgroups * subgroup <= mostInvocations;
+  return [...(isMany ? [large] : []), ...narrow.map((shape) => sizesOf(work, shape, subgroupMatrix))].find(
+    (sizes) => bytesOf(sizes) <= workgroupBytes,
+  );
 }
 
 /** Records the dispatch where the device computes it so; else false. */
@@ -104,8 +133,8 @@ export function recordInMatrices(work: AttentionWork, recorder: WebgpuRecorder):
 }
 
 function matricesCode(
-  { query, value, sink }: AttentionWork,
-  { keys, rows, halves, weights }: Sizes,
+  { query, value, sink, softcap, padding }: AttentionWork,
+  { subgroups, keys, rows, strip, halves, weights }: Sizes,
   matrix: SubgroupMatrix,
   lanes: number,
   find: string,
@@ -172,6 +201,28 @@ function matricesCode(
       .map((step) => line(2 ** step))
       .join(" ");
 
+  // Subgroups take their rows from a strip of them at a time, which is all that the tiles' memory holds.
+  const turns = strip / matrix.rows;
+  const bringQueries = (at: number): string => `${at === 0 ? "" : "workgroupBarrier();"}
+  ${eachEight(strip, query.size, (row, eight) => `{ let asked = min(first + ${at * strip}u + ${row}, groupRows - 1u); let words = queryHalves(queryStart(sample, keyHead * p.group + asked % p.group, asked / p.group), ${eight}); ${put("words", row, eight, pitch.query)} }`)}
+  workgroupBarrier();
+  if (own / ${turns}u == ${at}u) {
+    ${unrolled(depths, (d) => `query${d} = subgroupMatrixLoad<${types.left}, row_major>(&halves, own % ${turns}u * ${matrix.rows * pitch.query}u + ${d * matrix.depth}u, ${pitch.query}u);`)}
+  }`;
+
+  // Scores that are finite and seen by all need no marks; where something else is done to them, all are gone through.
+  const isPlain = softcap === 0 && padding === undefined;
+  const marked = (quad: number): string =>
+    `vec4f(${range(4)
+      .map((i) => `finished(score${quad}[${i}], sample, head, asking, u32(key${quad} + ${i}))`)
+      .join(", ")})`;
+  const marks = unrolled(
+    quads,
+    (quad) => `let key${quad} = front + i32(side) * 4 + ${quad * 4 * sides};
+    score${quad} = select(vec4f(${hidden}), ${marked(quad)}, (vec4i(key${quad}) + vec4i(0, 1, 2, 3) >= vec4i(seen.x)) & (vec4i(key${quad}) + vec4i(0, 1, 2, 3) < vec4i(seen.y)));`,
+  );
+  const largest = unrolled(quads, (quad) => `bits = max(bits, bitcast<vec4u>(score${quad}) & vec4u(0x7fffffffu));`);
+
   return `
 var<workgroup> halves: array<f16, ${halves}>;
 var<workgroup> scores: array<f32, ${rows * pitch.weights}>;
@@ -192,6 +243,8 @@ var<workgroup> moved: array<atomic<u32>, 4>;
   let late = visible(sample, keyHead, final_ / p.group);
   let low = max(min(early.x, late.x), 0);
   let high = max(early.y, late.y);
+  let lowest_ = max(early.x, late.x);
+  let highest_ = min(early.y, late.y);
   let line = local / ${sides}u;
   let side = local % ${sides}u;
   let row = min(first + line, groupRows - 1u);
@@ -201,9 +254,8 @@ var<workgroup> moved: array<atomic<u32>, 4>;
   var top = ${hidden};
   var total = 0.0;
 
-  ${eachEight(rows, query.size, (row, eight) => `{ let asked = min(first + ${row}, groupRows - 1u); let words = queryHalves(queryStart(sample, keyHead * p.group + asked % p.group, asked / p.group), ${eight}); ${put("words", row, eight, pitch.query)} }`)}
-  workgroupBarrier();
-  ${unrolled(depths, (d) => `let query${d} = subgroupMatrixLoad<${types.left}, row_major>(&halves, own * ${matrix.rows * pitch.query}u + ${d * matrix.depth}u, ${pitch.query}u);`)}
+  ${unrolled(depths, (d) => `var query${d} = ${types.left}();`)}
+  ${unrolled(rows / strip, bringQueries)}
   ${unrolled(across, (d) => `var sum${d} = ${types.sums}();`)}
   ${registers("key", query.size)} ${registers("value", value.size)}
   let begin = low / ${keys} * ${keys};
@@ -226,16 +278,17 @@ var<workgroup> moved: array<atomic<u32>, 4>;
 
     // Rows that no query sees are zero: weights of zero are multiplied too.
     ${eachEight(keys, value.size, (row, eight, at) => `{ let from_ = front + i32(${row}); if (from_ < low || from_ >= high) { valueWords${at} = vec4u(); } } ${put(`valueWords${at}`, row, eight, pitch.value)}`)}
-    ${unrolled(
-      quads,
-      (quad) => `let key${quad} = front + i32(side) * 4 + ${quad * 4 * sides};
-    let raw${quad} = ${quadOf(`${quad}u`)} * p.scale;
-    let score${quad} = select(vec4f(${hidden}), vec4f(${range(4)
-      .map((i) => `finished(raw${quad}[${i}], sample, head, asking, u32(key${quad} + ${i}))`)
-      .join(
-        ", ",
-      )}), (vec4i(key${quad}) + vec4i(0, 1, 2, 3) >= vec4i(seen.x)) & (vec4i(key${quad}) + vec4i(0, 1, 2, 3) < vec4i(seen.y)));`,
-    )}
+    ${unrolled(quads, (quad) => `var score${quad} = ${quadOf(`${quad}u`)} * p.scale;`)}
+    ${
+      isPlain
+        ? `var bits = vec4u();
+    ${largest}
+    let isMarked = front < lowest_ || front + ${keys} > highest_ || max(max(bits.x, bits.y), max(bits.z, bits.w)) > ${ordinary};`
+        : "let isMarked = true;"
+    }
+    if (isMarked) {
+    ${marks}
+    }
     var tops = score0;
     ${unrolled(quads - 1, (quad) => `tops = max(tops, score${quad + 1});`)}
     var best = max(max(tops.x, tops.y), max(tops.z, tops.w));
@@ -252,7 +305,8 @@ var<workgroup> moved: array<atomic<u32>, 4>;
     ${unrolled(
       quads,
       (quad) => `{
-      let weight = select(exp(score${quad} - top), vec4f(), score${quad} < vec4f(${least}));
+      var weight = exp(score${quad} - top);
+      if (isMarked) { weight = select(weight, vec4f(), score${quad} < vec4f(${least})); }
       sums += weight;
       ${range(4)
         .map((i) => `halves[${weights}u + ${at(`${quad}u`)} + ${i}u] = f16(weight[${i}]);`)

@@ -7,7 +7,7 @@ import type { OperandForm } from "../../../webgpu-kernels/webgpu-kernel.js";
 import { type ShaderPart, type Variable, variable } from "../../../webgpu-kernels/shader-part.js";
 import { isFloatType, perWord, read } from "../../../webgpu-kernels/wgsl.js";
 import { readLevel } from "./levels.js";
-import type { Weights } from "./product-operands.js";
+import type { ByteCells, Weights } from "./product-operands.js";
 
 /** How such weights lie. */
 interface Blocks {
@@ -97,57 +97,66 @@ fn weightQuad(start: u32, row: u32, k: u32) -> vec4f {
   let block = k / p.blockSize;
   return scaleAt(row, block) * wholeQuad(bits, zeroAt(row, block));
 }`,
-    halves:
-      blockSize % 8 === 0
-        ? {
-            loaded: "Loaded",
-            halves: (loaded) => `weightHalves(${loaded})`,
-            ...eightsPart(
-              given,
-              words,
-              scaleArray,
-              zeroArray,
-              `${wholeQuad}${zeros.kind === "elements" ? zeroFunction : ""}`,
-            ),
-            parameters,
-          }
-        : undefined,
+    ...(blockSize % 8 === 0
+      ? eightsOf(given, words, { wholeQuad, zeroFunction, scaleArray, zeroArray, parameters })
+      : noEights),
     parameters,
   };
 }
 
+interface LoadedZero {
+  readonly fields: string;
+  readonly load: string;
+  /** With 2^23 where it is whole. */
+  readonly value: string;
+  /** As a whole number, where it is one. */
+  readonly whole: string | undefined;
+}
+
 /** How a zero point is loaded, and what it is once it came. */
-function loadedZero(
-  zeros: Zeros,
-  array: Variable | undefined,
-  bits: number,
-): { readonly fields: string; readonly load: string; readonly value: string } {
-  if (zeros.kind === "one") return { fields: "", load: "", value: `${magic.value} + ${zeros.value}.0` };
-  if (zeros.kind === "elements") return { fields: ", zero: f32", load: ", zeroAt(row, block)", value: "loaded.zero" };
+function loadedZero(zeros: Zeros, array: Variable | undefined, bits: number): LoadedZero {
+  if (zeros.kind === "one")
+    return { fields: "", load: "", value: `${magic.value} + ${zeros.value}.0`, whole: `${zeros.value}u` };
+  if (zeros.kind === "elements")
+    return { fields: ", zero: f32", load: ", zeroAt(row, block)", value: "loaded.zero", whole: undefined };
+  const whole = `extractBits(loaded.zero, loaded.zeroBit, ${bits}u)`;
   const first = `8u * (p.zerosOffset + row * p.zeroRow) + block * ${bits}u`;
   return {
     fields: ", zero: u32, zeroBit: u32",
     load: `, ${array!.at(`(${first}) / 32u`)}, (${first}) % 32u`,
-    value: `${magic.value} + f32(extractBits(loaded.zero, loaded.zeroBit, ${bits}u))`,
+    value: `${magic.value} + f32(${whole})`,
+    whole,
   };
 }
 
+const noEights = { halves: undefined, floats: undefined, cells: undefined };
+
 /** Eight values at a time: what is loaded stays as it is until it is asked for, since whatever is made of it would wait for it. */
-function eightsPart(
-  { data, scales, zeros, bits }: Blocks,
+function eightsOf(
+  given: Blocks,
   words: number,
-  scaleArray: Variable,
-  zeroArray: Variable | undefined,
-  functions: string,
-): ShaderPart {
+  {
+    wholeQuad,
+    zeroFunction,
+    scaleArray,
+    zeroArray,
+    parameters,
+  }: {
+    readonly wholeQuad: string;
+    readonly zeroFunction: string;
+    readonly scaleArray: Variable;
+    readonly zeroArray: Variable | undefined;
+    readonly parameters: Readonly<Record<string, number>>;
+  },
+): Pick<Weights, "halves" | "floats" | "cells"> {
+  const { data, scales, zeros, bits } = given;
   const each = perWord(scales.type);
   const zero = loadedZero(zeros, zeroArray, bits);
   const weight = variable("weight", data);
   const first = `${weight.at("at")}${bits < 4 ? ` >> (place * ${bits}u % 32u)` : ""}`;
-  return {
+  const loads: ShaderPart = {
     uses: [weight, scaleArray, zeroArray],
-    extensions: ["f16"],
-    code: `${functions}
+    code: `${wholeQuad}${zeros.kind === "elements" ? zeroFunction : ""}
 struct Loaded { first: u32, ${bits === 8 ? "second: u32, " : ""}scale: u32, scaleIndex: u32${zero.fields} }
 fn weightLoaded(start: u32, row: u32, k: u32) -> Loaded {
   let place = select(0u, k, k < p.k);
@@ -156,12 +165,73 @@ fn weightLoaded(start: u32, row: u32, k: u32) -> Loaded {
   let scaleIndex = p.scalesOffset + row * p.scaleRow + block * p.scaleBlock;
   return Loaded(${first}, ${bits === 8 ? `${weight.at("at + 1u")}, ` : ""}${scaleArray.at(`scaleIndex / ${each}u`)}, scaleIndex % ${each}u${zero.load});
 }
+fn weightScale(loaded: Loaded) -> f32 { return ${read(scales.type, "vec2u(loaded.scale, 0u)", "loaded.scaleIndex")}; }
+fn weightLow(loaded: Loaded) -> vec4f { return weightScale(loaded) * wholeQuad(loaded.first, ${zero.value}); }
+fn weightHigh(loaded: Loaded) -> vec4f { return weightScale(loaded) * wholeQuad(${bits === 8 ? "loaded.second" : `loaded.first >> ${4 * bits}u`}, ${zero.value}); }`,
+    parameters,
+  };
+  return {
+    cells: cellsOf(given, words, zero, { weight, scaleArray, zeroArray, parameters }),
+    floats: { ...loads, loaded: "Loaded", floats: (loaded) => [`weightLow(${loaded})`, `weightHigh(${loaded})`] },
+    halves: {
+      uses: [loads],
+      extensions: ["f16"],
+      code: `
 fn weightHalves(loaded: Loaded) -> vec4u {
-  let scale = ${read(scales.type, "vec2u(loaded.scale, 0u)", "loaded.scaleIndex")};
-  let zero = ${zero.value};
-  let low = bitcast<vec2u>(vec4<f16>(scale * wholeQuad(loaded.first, zero)));
-  return vec4u(low, bitcast<vec2u>(vec4<f16>(scale * wholeQuad(${bits === 8 ? "loaded.second" : `loaded.first >> ${4 * bits}u`}, zero))));
+  let low = bitcast<vec2u>(vec4<f16>(weightLow(loaded)));
+  return vec4u(low, bitcast<vec2u>(vec4<f16>(weightHigh(loaded))));
 }`,
+      loaded: "Loaded",
+      halves: (loaded) => `weightHalves(${loaded})`,
+    },
+  };
+}
+
+/** Sixteen values at a time as signed bytes; undefined where a value less its zero point is none. */
+function cellsOf(
+  { scales, zeros, bits, blockSize }: Blocks,
+  words: number,
+  zero: LoadedZero,
+  {
+    weight,
+    scaleArray,
+    zeroArray,
+    parameters,
+  }: {
+    readonly weight: Variable;
+    readonly scaleArray: Variable;
+    readonly zeroArray: Variable | undefined;
+    readonly parameters: Readonly<Record<string, number>>;
+  },
+): ByteCells | undefined {
+  const isFitting = bits === 4 ? zero.whole !== undefined : bits === 8 && zeros.kind === "one" && zeros.value === 128;
+  if (!isFitting || blockSize % 32 !== 0) return undefined;
+  const each = perWord(scales.type);
+  const count = bits / 2; // words of a cell
+  const loads = Array.from({ length: count }, (_, at) => weight.at(`at + ${at}u`)).join(", ");
+  // The highest bit of each byte is borrowed from, and comes back as the sign.
+  const bytes =
+    bits === 8
+      ? "cell.words ^ vec4u(0x80808080u)"
+      : `(((vec4u(cell.words.x, cell.words.x >> 4u, cell.words.y, cell.words.y >> 4u) & vec4u(0x0f0f0f0fu)) | vec4u(0x80808080u)) - vec4u(${zero.whole!.replaceAll("loaded.", "cell.")} * 0x01010101u)) ^ vec4u(0x80808080u)`;
+  return {
+    loaded: "Cell",
+    order: bits === 8 ? "in turn" : "even first",
+    bytes: (cell) => `cellBytes(${cell})`,
+    scale: (cell) => `cellScale(${cell})`,
+    uses: [weight, scaleArray, zeroArray],
+    code: `
+struct Cell { words: vec${count}u, scale: u32, scaleIndex: u32${zero.fields} }
+fn weightCell(row: u32, k: u32) -> Cell {
+  let place = select(0u, k, k < p.k);
+  let at = row * ${words}u * p.rowChunks + place * ${bits}u / 32u;
+  let block = place / p.blockSize;
+  let scaleIndex = p.scalesOffset + row * p.scaleRow + block * p.scaleBlock;
+  return Cell(vec${count}u(${loads}), ${scaleArray.at(`scaleIndex / ${each}u`)}, scaleIndex % ${each}u${zero.load});
+}
+fn cellScale(cell: Cell) -> f32 { return ${read(scales.type, "vec2u(cell.scale, 0u)", "cell.scaleIndex")}; }
+fn cellBytes(cell: Cell) -> vec4u { return ${bytes}; }`,
+    parameters,
   };
 }
 

@@ -8,14 +8,14 @@
  */
 import type { DeviceTraits, Dispatch, Extension, SubgroupMatrix } from "../../../webgpu-kernels/webgpu-kernel.js";
 import { range } from "../../../webgpu-kernels/wgsl.js";
-import type { Eights } from "./product-operands.js";
-import { gridProduct, matricesOf, type TileProduct } from "./product-tiles.js";
+import type { HalfEights } from "./product-operands.js";
+import { gridProduct, type GridProduct, matricesOf } from "./product-grid.js";
 import type { Tuning } from "../../../webgpu-kernels/tuning.js";
 
 /** A product whose operands are read by eights, as `left` and as `weight`. */
-interface MatrixProduct extends Omit<TileProduct, "left" | "right"> {
-  readonly left: Eights;
-  readonly right: Eights;
+interface MatrixProduct extends Omit<GridProduct, "left" | "right"> {
+  readonly left: HalfEights;
+  readonly right: HalfEights;
 }
 
 /** How a workgroup computes: its tile, `depth` of k at a time, and how its subgroups divide the tile and, in slices, each depth. */

@@ -102,17 +102,71 @@ fn ${name}Quad(start: u32, row: u32, k: u32) -> vec4f {
 }
 
 /**
- * A part that reads eight float16 of a row at a time in two steps, between which the loads are on their way: `${name}Loaded(start, row, k)` asks for those from k on, a
+ * A part that reads eight values of a row at a time in two steps, between which the loads are on their way: `${name}Loaded(start, row, k)` asks for those from k on, a
  * multiple of 8, and has the WGSL type `loaded`. From p.k on those of a left operand are 0, and others any numbers.
  */
-export interface Eights extends ShaderPart {
+interface LoadedEights extends ShaderPart {
   readonly loaded: string;
+}
+
+/** Such eights as float16. */
+export interface HalfEights extends LoadedEights {
   /** The eight of what came, as four words. */
   halves(loaded: string): string;
 }
 
+/** Such eights as float32. */
+export interface FloatEights extends LoadedEights {
+  /** The eight of what came, as two vec4f. */
+  floats(loaded: string): readonly [string, string];
+}
+
+/**
+ * Sixteen weights of a row as signed bytes, and the scale that they share: `weightCell(row, k)` asks for those from k on, a multiple of 16, and has
+ * the WGSL type `loaded`.
+ */
+export interface ByteCells extends ShaderPart {
+  readonly loaded: string;
+  /** How eights of the bytes lie: as k goes on, or 0, 2, 4, 6 and then 1, 3, 5, 7. */
+  readonly order: "in turn" | "even first";
+  /** The bytes as four words. */
+  bytes(loaded: string): string;
+  scale(loaded: string): string;
+}
+
 /** Eights whose loads bring them as they are. */
-const asLoaded = (part: ShaderPart): Eights => ({ ...part, loaded: "vec4u", halves: (loaded) => loaded });
+const asLoaded = (part: ShaderPart): HalfEights => ({ ...part, loaded: "vec4u", halves: (loaded) => loaded });
+
+/** The two vec4f that four words of a type of 16 bits hold. */
+const floatsOfWords = (type: FloatType, words: string): readonly [string, string] => {
+  const { unpack } = fourOf(type);
+  return [unpack(`${words}.xy`), unpack(`${words}.zw`)];
+};
+
+/** True for elements of 16 bits that lie in eights along k. */
+const liesByEights = (
+  { type, place }: Operand,
+  { row, k, batch }: Strides,
+  sizes: { rows: number; k: number },
+): boolean =>
+  isFloatType(type) &&
+  perWord(type) === 2 &&
+  k === 1 &&
+  [sizes.rows === 1 ? 0 : row, ...batch, place.offset, sizes.k].every((step) => step % 8 === 0);
+
+/** Loads of eights that lie so: four words. */
+function wordEights(name: string, operand: Operand, { row }: Strides): ShaderPart {
+  const array = variable(name, operand, { element: "vec4<u32>" });
+  return {
+    uses: [array],
+    code: `
+fn ${name}Loaded(start: u32, row: u32, k: u32) -> vec4u {
+  if (k >= p.k) { return vec4u(); }
+  return ${array.at(`(p.${name}Offset + start + row * p.${name}Row + k) >> 3u`)};
+}`,
+    parameters: { [`${name}Offset`]: operand.place.offset, [`${name}Row`]: row },
+  };
+}
 
 /** The eights of an operand: as they lie where it is float16 in such eights, else of the quads that `stridedQuads` reads. */
 export function stridedHalves(
@@ -120,25 +174,31 @@ export function stridedHalves(
   operand: Operand,
   strides: Strides,
   sizes: { rows: number; k: number },
-): Eights {
-  const { type, place } = operand;
-  const steps = [sizes.rows === 1 ? 0 : strides.row, ...strides.batch, place.offset, sizes.k];
-  if (type !== "float16" || strides.k !== 1 || steps.some((step) => step % 8 !== 0))
-    return halvesOfQuads(name, stridedQuads(name, operand, strides, sizes));
-  const array = variable(name, operand, { element: "vec4<u32>" });
-  return asLoaded({
-    uses: [array],
-    code: `
-fn ${name}Loaded(start: u32, row: u32, k: u32) -> vec4u {
-  if (k >= p.k) { return vec4u(); }
-  return ${array.at(`(p.${name}Offset + start + row * p.${name}Row + k) >> 3u`)};
-}`,
-    parameters: { [`${name}Offset`]: place.offset, [`${name}Row`]: strides.row },
-  });
+): HalfEights {
+  return operand.type === "float16" && liesByEights(operand, strides, sizes)
+    ? asLoaded(wordEights(name, operand, strides))
+    : halvesOfQuads(name, stridedQuads(name, operand, strides, sizes));
+}
+
+/** The same as float32, of any float type. */
+export function stridedFloats(
+  name: string,
+  operand: Operand,
+  strides: Strides,
+  sizes: { rows: number; k: number },
+): FloatEights {
+  const { type } = operand;
+  return isFloatType(type) && liesByEights(operand, strides, sizes)
+    ? {
+        ...wordEights(name, operand, strides),
+        loaded: "vec4u",
+        floats: (loaded) => floatsOfWords(type, loaded),
+      }
+    : floatsOfQuads(name, stridedQuads(name, operand, strides, sizes));
 }
 
 /** A part that reads quads, by eights. */
-const halvesOfQuads = (name: string, part: ShaderPart): Eights =>
+const halvesOfQuads = (name: string, part: ShaderPart): HalfEights =>
   asLoaded({
     uses: [part],
     extensions: ["f16"],
@@ -149,13 +209,31 @@ fn ${name}Loaded(start: u32, row: u32, k: u32) -> vec4u {
 }`,
   });
 
+/** A part that reads quads, by eights of float32. */
+const floatsOfQuads = (name: string, part: ShaderPart): FloatEights => ({
+  loaded: "TwoQuads",
+  floats: (loaded) => [`${loaded}.low`, `${loaded}.high`],
+  uses: [{ code: "struct TwoQuads { low: vec4f, high: vec4f }" }, part],
+  code: `
+fn ${name}Loaded(start: u32, row: u32, k: u32) -> TwoQuads {
+  return TwoQuads(${name}Quad(start, row, k), ${name}Quad(start, row, k + 4u));
+}`,
+});
+
+/** Weights by eights of float32. */
+export const floatsOf = (weights: Weights): FloatEights => weights.floats ?? floatsOfQuads("weight", weights);
+
 /**
  * Weights whose rows run along k, one for each column of the result. The part has `weightQuad` as above, and `weightChunk(row, chunk)`: what one
  * load brings.
  */
 export interface Weights extends ShaderPart {
   /** The same by eights, where float16 holds the values. */
-  readonly halves: Eights | undefined;
+  readonly halves: HalfEights | undefined;
+  /** The same by eights of float32, where they are loaded as such. */
+  readonly floats: FloatEights | undefined;
+  /** The same as bytes, where they hold the values. */
+  readonly cells: ByteCells | undefined;
   /** Values of a chunk. */
   readonly chunk: number;
   /** Chunks of a row. */
@@ -214,6 +292,14 @@ function laidWeights(
 fn weightChunk(row: u32, chunk: u32) -> vec4u { return ${weight.at("p.weightStart + row * p.weightRow + chunk")}; }`,
     parameters: { weightStart: start, weightRow: row },
   };
+  const eights: ShaderPart = {
+    uses: [chunkAt],
+    code: `
+fn weightLoaded(start: u32, row: u32, k: u32) -> vec4u {
+  if (k >= p.k) { return vec4u(); }
+  return weightChunk(row, k >> 3u);
+}`,
+  };
   return {
     chunk,
     chunks: Math.ceil(k / chunk),
@@ -227,17 +313,9 @@ fn weightQuad(start: u32, row: u32, k: u32) -> vec4f {
   ${chunk === 4 ? "let words = chunk;" : "let words = select(chunk.xy, chunk.zw, (k & 4u) != 0u);"}
   return ${unpack("words")};
 }`,
-    halves:
-      type === "float16"
-        ? asLoaded({
-            uses: [chunkAt],
-            code: `
-fn weightLoaded(start: u32, row: u32, k: u32) -> vec4u {
-  if (k >= p.k) { return vec4u(); }
-  return weightChunk(row, k >> 3u);
-}`,
-          })
-        : undefined,
+    halves: type === "float16" ? asLoaded(eights) : undefined,
+    floats: chunk === 8 ? { ...eights, loaded: "vec4u", floats: (loaded) => floatsOfWords(type, loaded) } : undefined,
+    cells: undefined,
   };
 }
 

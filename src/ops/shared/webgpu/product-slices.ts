@@ -5,7 +5,7 @@
  */
 import type { DeviceTraits, Dispatch } from "../../../webgpu-kernels/webgpu-kernel.js";
 import { range } from "../../../webgpu-kernels/wgsl.js";
-import { gridProduct, matricesOf, type TileProduct } from "./product-tiles.js";
+import { gridProduct, type GridProduct, matricesOf } from "./product-grid.js";
 
 /** Rows up to which products are computed so. */
 const mostRows = 64;
@@ -36,7 +36,7 @@ const narrow = ({ rows, depth, lines, slices }: Slices): Slices => ({
 });
 
 /** The dispatch of such a product; undefined where rows are too many. Elements of the output must not share words over rows. */
-export function sliceProduct(work: TileProduct, device: DeviceTraits): Dispatch | undefined {
+export function sliceProduct(work: GridProduct, device: DeviceTraits): Dispatch | undefined {
   const { m, n } = work;
   const wide = forRows.find(({ rows }) => m <= rows);
   if (wide === undefined || m > mostRows) return undefined;

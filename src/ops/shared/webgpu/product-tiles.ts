@@ -1,208 +1,273 @@
 /**
- * Products of many rows: a workgroup computes a tile of the result, each invocation a square of it in registers. Tiles of both operands lie in
- * workgroup memory, k by k; the next ones are loaded while these are multiplied.
+ * Products of many rows: a workgroup computes a tile of the result, each invocation some rows and columns of it in registers. Tiles of both operands lie
+ * in workgroup memory, some of k at a time. The next ones are loaded while these are multiplied, and stay as they were loaded until they are put there.
+ *
+ * In float32, four values along k are one vector of either tile. In float16, four columns are: sums of four go from instruction to instruction in
+ * pairs of float16, and are added to those of float32 every `depth` of k.
+ *
+ * Places in workgroup memory are sums and products of the invocation's index that cannot leave the array, and vectors that invocations read together
+ * are neighbours, so that neither bounds nor banks cost time.
  */
-import type { Operand } from "../../../graph/kernel.js";
-import { dispatchOf, type ShaderPart, type Variable, variable } from "../../../webgpu-kernels/shader-part.js";
-import type { DeviceTraits, Dispatch, Extension } from "../../../webgpu-kernels/webgpu-kernel.js";
-import { isFloatType, listed, pack, packing, perWord, range, unrolled } from "../../../webgpu-kernels/wgsl.js";
+import type { Dispatch, DeviceTraits } from "../../../webgpu-kernels/webgpu-kernel.js";
+import type { Tile, Tuning } from "../../../webgpu-kernels/tuning.js";
+import { range } from "../../../webgpu-kernels/wgsl.js";
+import { gridProduct, type GridProduct, matricesOf } from "./product-grid.js";
+import type { FloatEights, HalfEights } from "./product-operands.js";
 
-/** A dimension of a batch: its size, and from one matrix to the next in both operands. */
-export interface BatchDimension {
-  readonly size: number;
-  readonly left: number;
-  readonly right: number;
+/** A product whose operands are read by eights, as `left` and as `weight`. */
+interface TileProduct<Eights> extends Omit<GridProduct, "left" | "right"> {
+  readonly left: Eights;
+  readonly right: Eights;
 }
 
-export interface TileProduct {
-  readonly name: string;
-  readonly m: number;
-  readonly n: number;
-  readonly k: number;
-  readonly batch: readonly BatchDimension[];
-  /** Has `leftQuad`. */
-  readonly left: ShaderPart;
-  /** Has `weightQuad`. */
-  readonly right: ShaderPart;
-  /** Has `finish(batch, row, column, sum) -> f32`. */
-  readonly finish: ShaderPart;
-  readonly output: Operand;
+/** Bytes of workgroup memory that a tile takes. */
+const bytesOf =
+  (element: number) =>
+  ({ rows, columns, depth }: Tile): number =>
+    (rows + columns) * depth * element;
+
+/** Invocations of a tile. */
+export const invocationsOf = ({ down, across }: Tile): number => down * across;
+
+/** The first tile that fits and makes enough workgroups, else the last that fits. */
+export function tileFor(
+  { m, n }: Pick<GridProduct, "m" | "n">,
+  matrices: number,
+  tiles: Tuning["manyRows"]["floatTiles"],
+  bytes: (tile: Tile) => number,
+  { workgroupBytes, mostInvocations, tuning }: DeviceTraits,
+): Tile | undefined {
+  const fitting = tiles.filter((tile) => bytes(tile) <= workgroupBytes && invocationsOf(tile) <= mostInvocations);
+  const countOf = ({ rows, columns }: Tile): number => Math.ceil(m / rows) * Math.ceil(n / columns) * matrices;
+  return fitting.find((tile) => countOf(tile) >= tuning.manyRows.enoughTiles) ?? fitting.at(-1);
 }
 
-/** A tile: rows and columns alike, `quads` squares of four by four an invocation in each direction, `depth` of k at a time. */
-interface Tile {
-  readonly edge: number;
-  readonly quads: 1 | 2;
-  readonly depth: number;
+/** How a shader is written for a tile: operands' own parts, and what they are told by. */
+interface TileCode {
+  /** Workgroup memory. */
+  readonly memory: string;
+  /** From the front of a tile to loads on their way, in registers that are declared once. */
+  readonly registers: string;
+  readonly load: (front: string) => string;
+  readonly put: string;
+  readonly multiply: string;
+  /** Sums that begin as zero, besides those of float32. */
+  readonly sums: string;
 }
 
-/** Each invocation loads one square of four by four, half of them of the left operand: edge · depth / 8 is the number of invocations. */
-const tiles: readonly Tile[] = [
-  { edge: 128, quads: 2, depth: 16 },
-  { edge: 64, quads: 1, depth: 32 },
-  { edge: 32, quads: 1, depth: 16 },
-];
+/** The name of four sums: row `i` of an invocation, its quad `j` of columns. */
+const sumOf = (i: number, j: number): string => `c${i}_${j}`;
 
-const countOf = ({ m, n }: { readonly m: number; readonly n: number }, edge: number, batch: number): number =>
-  Math.ceil(m / edge) * Math.ceil(n / edge) * batch;
+/** What an invocation has of a tile. */
+export const sharesOf = ({
+  rows,
+  columns,
+  down,
+  across,
+}: Tile): { own: readonly number[]; quads: readonly number[] } => ({
+  own: range(rows / down),
+  quads: range(columns / across / 4),
+});
 
-/** The places of a batch's matrices, as WGSL: `leftStart` and `rightStart` of matrix `batch`. */
-export const batchStarts = (batch: readonly BatchDimension[]): string => `
-  var leftStart = 0u;
-  var rightStart = 0u;
-  ${batch.length === 0 ? "" : "var rest = batch;"}
-  ${range(batch.length)
-    .toReversed()
-    .map(
-      (axis) =>
-        `{ let c = rest % p.batch${axis}; rest /= p.batch${axis}; leftStart += c * p.leftBatch${axis}; rightStart += c * p.rightBatch${axis}; }`,
-    )
-    .join("\n  ")}`;
+/** Loads of a side, so many of them in all: a line for each of an invocation's, by an index. */
+export function eachLoad(count: number, invocations: number, line: (index: string, load: number) => string): string {
+  return range(Math.ceil(count / invocations))
+    .map((load) => {
+      const index = load === 0 ? "local" : `(local + ${load * invocations}u)`;
+      const text = line(index, load);
+      return (load + 1) * invocations <= count ? text : `if (${index} < ${count}u) { ${text} }`;
+    })
+    .join("\n    ");
+}
 
-/** The parameters that `batchStarts` reads. */
-export const batchParameters = (batch: readonly BatchDimension[]): Readonly<Record<string, number>> =>
-  ({
-    ...listed(
-      "batch",
-      batch.map(({ size }) => size),
-    ),
-    ...listed(
-      "leftBatch",
-      batch.map(({ left }) => left),
-    ),
-    ...listed(
-      "rightBatch",
-      batch.map(({ right }) => right),
-    ),
-  }) as Record<string, number>;
+const leftLoad = (row: string, k: string): string => `leftLoaded(leftStart, min(firstRow + ${row}, p.m - 1u), ${k})`;
+const rightLoad = (column: string, k: string): string =>
+  `weightLoaded(rightStart, min(firstColumn + ${column}, p.n - 1u), ${k})`;
 
-/** How four sums of a row are finished and stored, at `batch`, `row` and `column`: a statement of WGSL, and what it writes. */
-function storedSums(output: Operand, n: number, sums: string): { readonly result: Variable; readonly store: string } {
-  const { type, place } = output;
-  if (!isFloatType(type)) throw new RangeError(`${type} is no type of products`);
-  const byFours = n % 4 === 0 && place.offset % 4 === 0;
-  const each = perWord(type);
-  const result = variable("result", output, { writes: true, element: byFours ? "four" : "u32" });
-  const value = (at: number): string => `finish(batch, row, min(column + ${at}u, p.n - 1u), ${sums}[${at}u])`;
-  const words = (): string =>
-    unrolled(
-      4 / each,
-      (word) =>
-        `if (column + ${word * each}u < p.n) { result[(at + ${word * each}u) / ${each}u] = ${pack(
-          type,
-          range(each).map((part) => value(word * each + part)),
-        )}; }`,
-      "\n      ",
-    );
-  const quad = (): string => `let values = vec4f(${unrolled(4, value, ", ")});
-      ${result.storeFour("at >> 2u", "values")}`;
+/** Eights of the left tile: a row each, so many neighbours side by side that their vectors have banks of their own. */
+function leftEights({ rows, depth, down, across }: Tile): {
+  readonly count: number;
+  readonly row: (index: string) => string;
+  readonly eight: (index: string) => string;
+} {
+  const eights = depth / 8;
+  const side = Math.min(16, rows);
   return {
-    result,
-    store: `let at = p.resultOffset + (batch * p.m + row) * p.n + column;
-      ${byFours ? quad() : words()}`,
+    count: Math.ceil((rows * eights) / (down * across)),
+    row: (index) => `(${index} % ${side}u + ${index} / ${side * eights}u * ${side}u)`,
+    eight: (index) => `(${index} / ${side}u % ${eights}u)`,
   };
 }
 
-/** Matrices of a batch. */
-export const matricesOf = ({ batch }: Pick<TileProduct, "batch">): number =>
-  batch.reduce((product, { size }) => product * size, 1);
-
-/** The dispatch of a product over a grid: `main` is written from what finds `leftStart` and `rightStart`, and from what stores four sums. */
-export function gridProduct(
-  work: TileProduct,
-  workgroups: Dispatch["workgroups"],
-  main: (starts: string, store: (sums: string) => string) => string,
-  { mostWorkgroups }: DeviceTraits,
-  extensions: readonly Extension[] = [],
-): Dispatch | undefined {
-  const { name, m, n, k, batch, left, right, finish, output } = work;
-  if (!isFloatType(output.type) || workgroups.some((count) => count !== undefined && count > mostWorkgroups))
-    return undefined;
-  const { result } = storedSums(output, n, "sums");
-  return dispatchOf({
-    name,
-    parts: [packing, left, right, finish, result],
-    extensions,
-    code: main(batchStarts(batch), (sums) => storedSums(output, n, sums).store),
-    parameters: { m, n, k, resultOffset: output.place.offset, ...batchParameters(batch) },
-    workgroups,
-  });
+function floatCode(tile: Tile, { left, right }: Pick<TileProduct<FloatEights>, "left" | "right">): TileCode {
+  const { rows, columns, depth, down, across } = tile;
+  const threads = invocationsOf(tile);
+  const eights = depth / 8;
+  const lefts = leftEights(tile);
+  const wide = columns / 4;
+  const side = Math.min(16, wide);
+  // Columns of a quad lie apart, so that those that invocations read together are neighbours.
+  const quad = (index: string): string => `(${index} % ${side}u + ${index} / ${4 * side * eights}u * ${side}u)`;
+  const part = (index: string): string => `(${index} / ${side * eights}u % 4u)`;
+  const eight = (index: string): string => `(${index} / ${side}u % ${eights}u)`;
+  const [leftCount, rightCount] = [rows * eights, columns * eights];
+  const { own, quads } = sharesOf(tile);
+  const names = (name: string, count: number, type: string): string =>
+    range(Math.ceil(count / threads))
+      .map((at) => `var ${name}${at}: ${type};`)
+      .join(" ");
+  const two = (array: string, [low, high]: readonly [string, string], at: string, pitch: number): string =>
+    `{ let at = ${at}; ${array}[at] = ${low}; ${array}[at + ${pitch}u] = ${high}; }`;
+  return {
+    memory: `
+var<workgroup> leftTile: array<vec4f, ${(depth / 4) * rows}>;
+var<workgroup> rightTile: array<vec4f, ${(depth / 4) * columns}>;`,
+    registers: `${names("left", leftCount, left.loaded)} ${names("weight", rightCount, right.loaded)}`,
+    load: (
+      front,
+    ) => `${eachLoad(leftCount, threads, (index, at) => `left${at} = ${leftLoad(lefts.row(index), `${front} + ${lefts.eight(index)} * 8u`)};`)}
+    ${eachLoad(rightCount, threads, (index, at) => `weight${at} = ${rightLoad(`${quad(index)} * 4u + ${part(index)}`, `${front} + ${eight(index)} * 8u`)};`)}`,
+    put: `${eachLoad(leftCount, threads, (index, at) => two("leftTile", left.floats(`left${at}`), `${lefts.eight(index)} * ${2 * rows}u + ${lefts.row(index)}`, rows))}
+    ${eachLoad(rightCount, threads, (index, at) => two("rightTile", right.floats(`weight${at}`), `${eight(index)} * ${2 * columns}u + ${part(index)} * ${wide}u + ${quad(index)}`, columns))}`,
+    multiply: `for (var q = 0u; q < ${depth / 4}u; q++) {
+      ${own.map((i) => `let a${i} = leftTile[q * ${rows}u + ${i * down}u + y];`).join(" ")}
+      ${quads
+        .flatMap((j) =>
+          range(4).map(
+            (at) => `{ let b = rightTile[q * ${columns}u + ${at * wide + j * across}u + x];
+        ${own
+          .map((i) => {
+            const sum = `${sumOf(i, j)}[${at}]`;
+            return `${sum} = ${sum} + a${i}.x * b.x + a${i}.y * b.y + a${i}.z * b.z + a${i}.w * b.w;`;
+          })
+          .join(" ")} }`,
+          ),
+        )
+        .join("\n      ")}
+    }`,
+    sums: "",
+  };
 }
 
-/** The dispatch of such a product; undefined where the grid is too large. Elements of the output must not share words over rows. */
-export function tileProduct(work: TileProduct, device: DeviceTraits): Dispatch | undefined {
-  const { m, n } = work;
-  const matrices = matricesOf(work);
-  const { enoughTiles } = device.tuning.manyRows;
-  const tile = tiles.find(({ edge }) => countOf(work, edge, matrices) >= enoughTiles) ?? tiles.at(-1)!;
-  const { edge, quads, depth } = tile;
-  const workgroups = [Math.ceil(n / edge), Math.ceil(m / edge), matrices] as const;
-  const threads = (edge * depth) / 8;
-  const wide = edge / 4; // vectors of a tile for one k
-  const side = wide / quads; // invocations along an edge
-  const along = range(quads);
+function halfCode(tile: Tile, { left, right }: Pick<TileProduct<HalfEights>, "left" | "right">): TileCode {
+  const { rows, columns, depth, down, across } = tile;
+  const threads = invocationsOf(tile);
+  const eights = depth / 8;
+  const lefts = leftEights(tile);
+  const wide = columns / 4;
+  const side = Math.min(8, wide);
+  const quad = (index: string): string => `(${index} % ${side}u + ${index} / ${side * eights}u * ${side}u)`;
+  const eight = (index: string): string => `(${index} / ${side}u % ${eights}u)`;
+  const [leftCount, rightCount] = [rows * eights, wide * eights];
+  const { own, quads } = sharesOf(tile);
   const four = range(4);
-  const stores = (store: (sums: string) => string): readonly string[] =>
-    along.flatMap((row) =>
-      four.flatMap((line) =>
-        along.map(
-          (column) => `{
-    let row = group.y * ${edge}u + ${row * side * 4}u + y * 4u + ${line}u;
-    let column = group.x * ${edge}u + ${column * side * 4}u + x * 4u;
-    if (row < p.m && column < p.n) {
-      ${store(`c${row}_${column}_${line}`)}
+  return {
+    memory: `
+var<workgroup> leftTile: array<vec4<f16>, ${(depth / 4) * rows}>;
+var<workgroup> rightTile: array<vec4<f16>, ${depth * wide}>;`,
+    registers: `${range(Math.ceil(leftCount / threads))
+      .map((at) => `var left${at}: ${left.loaded};`)
+      .join(" ")} ${range(Math.ceil(rightCount / threads))
+      .flatMap((at) => four.map((part) => `var weight${at}_${part}: ${right.loaded};`))
+      .join(" ")}`,
+    load: (
+      front,
+    ) => `${eachLoad(leftCount, threads, (index, at) => `left${at} = ${leftLoad(lefts.row(index), `${front} + ${lefts.eight(index)} * 8u`)};`)}
+    ${eachLoad(rightCount, threads, (index, at) => four.map((part) => `weight${at}_${part} = ${rightLoad(`${quad(index)} * 4u + ${part}u`, `${front} + ${eight(index)} * 8u`)};`).join(" "))}`,
+    put: `${eachLoad(leftCount, threads, (index, at) => `{ let eight = ${left.halves(`left${at}`)}; let at = ${lefts.eight(index)} * ${2 * rows}u + ${lefts.row(index)}; leftTile[at] = bitcast<vec4<f16>>(eight.xy); leftTile[at + ${rows}u] = bitcast<vec4<f16>>(eight.zw); }`)}
+    ${eachLoad(
+      rightCount,
+      threads,
+      (index, at) => `{ ${four.map((part) => `let e${part} = ${right.halves(`weight${at}_${part}`)};`).join(" ")}
+      let at = ${eight(index)} * ${8 * wide}u + ${quad(index)};
+      ${four
+        .map(
+          (word) => `{ ${four.map((part) => `let w${part} = bitcast<vec2<f16>>(e${part}[${word}]);`).join(" ")}
+        rightTile[at + ${2 * word * wide}u] = vec4<f16>(w0.x, w1.x, w2.x, w3.x); rightTile[at + ${(2 * word + 1) * wide}u] = vec4<f16>(w0.y, w1.y, w2.y, w3.y); }`,
+        )
+        .join("\n      ")} }`,
+    )}`,
+    multiply: `${own.flatMap((i) => quads.map((j) => `var h${i}_${j} = vec4<f16>();`)).join(" ")}
+    for (var q = 0u; q < ${depth / 4}u; q++) {
+      ${own.map((i) => `let a${i} = leftTile[q * ${rows}u + ${i * down}u + y];`).join(" ")}
+      ${four
+        .flatMap((at) =>
+          quads.map(
+            (j) => `{ let b = rightTile[q * ${4 * wide}u + ${at * wide + j * across}u + x];
+        ${own.map((i) => `h${i}_${j} = fma(vec4<f16>(a${i}[${at}]), b, h${i}_${j});`).join(" ")} }`,
+          ),
+        )
+        .join("\n      ")}
     }
-  }`,
-        ),
-      ),
-    );
-  const code = (starts: string, store: (sums: string) => string): string => `
-var<workgroup> leftTile: array<vec4f, ${depth * wide}>;
-var<workgroup> rightTile: array<vec4f, ${depth * wide}>;
-@compute @workgroup_size(${threads}) fn main(
+    ${own.flatMap((i) => quads.map((j) => `${sumOf(i, j)} += vec4f(h${i}_${j});`)).join(" ")}`,
+    sums: "",
+  };
+}
+
+/** The whole shader. */
+function shaderCode(tile: Tile, code: TileCode, starts: string, store: (sums: string) => string): string {
+  const { rows, columns, depth, down, across } = tile;
+  const { own, quads } = sharesOf(tile);
+  const sums = own.flatMap((i) => quads.map((j) => ({ i, j, name: sumOf(i, j) })));
+  return `${code.memory}
+@compute @workgroup_size(${invocationsOf(tile)}) fn main(
   @builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) local: u32,
 ) {
   let batch = group.z;
   ${starts}
-  let isLeft = local < ${threads / 2}u;
-  let mine = local % ${threads / 2}u;
-  let alongK = (mine % ${depth / 4}u) * 4u;
-  let square = mine / ${depth / 4}u;
-  let firstRow = select(group.x, group.y, isLeft) * ${edge}u + square * 4u;
-  let lastRow = select(p.n, p.m, isLeft) - 1u;
-  let x = local % ${side}u;
-  let y = local / ${side}u;
-  ${along.flatMap((row) => along.flatMap((column) => four.map((line) => `var c${row}_${column}_${line} = vec4f();`))).join(" ")}
-  var next: mat4x4f;
-  if (isLeft) { next = leftSquare(leftStart, firstRow, lastRow, alongK); } else { next = rightSquare(rightStart, firstRow, lastRow, alongK); }
+  let firstRow = group.y * ${rows}u;
+  let firstColumn = group.x * ${columns}u;
+  let x = local % ${across}u;
+  let y = local / ${across}u;
+  ${sums.map(({ name }) => `var ${name} = vec4f();`).join(" ")}
+  ${code.registers}
+  ${code.load("0u")}
   for (var start = 0u; start < p.k; start += ${depth}u) {
-    let turned = transpose(next);
-    if (isLeft) {
-      ${four.map((at) => `leftTile[(alongK + ${at}u) * ${wide}u + square] = turned[${at}];`).join(" ")}
-    } else {
-      ${four.map((at) => `rightTile[(alongK + ${at}u) * ${wide}u + square] = turned[${at}];`).join(" ")}
-    }
+    ${code.put}
     workgroupBarrier();
-    let k = start + ${depth}u + alongK;
-    if (isLeft) { next = leftSquare(leftStart, firstRow, lastRow, k); } else { next = rightSquare(rightStart, firstRow, lastRow, k); }
-    for (var at = 0u; at < ${depth}u; at++) {
-      ${along.map((row) => `let a${row} = leftTile[at * ${wide}u + ${row * side}u + y];`).join(" ")}
-      ${along.map((column) => `let b${column} = rightTile[at * ${wide}u + ${column * side}u + x];`).join(" ")}
-      ${along
-        .flatMap((row) =>
-          along.flatMap((column) => four.map((line) => `c${row}_${column}_${line} += a${row}[${line}] * b${column};`)),
-        )
-        .join("\n      ")}
-    }
+    let next = start + ${depth}u;
+    ${code.load("next")}
+    ${code.multiply}
     workgroupBarrier();
   }
-  ${stores(store).join("\n  ")}
-}
-fn leftSquare(start: u32, row: u32, last: u32, k: u32) -> mat4x4f {
-  return mat4x4f(${four.map((at) => `leftQuad(start, min(row + ${at}u, last), k)`).join(", ")});
-}
-fn rightSquare(start: u32, row: u32, last: u32, k: u32) -> mat4x4f {
-  return mat4x4f(${four.map((at) => `weightQuad(start, min(row + ${at}u, last), k)`).join(", ")});
+  ${sums
+    .map(
+      ({ i, j, name }) => `{
+    let row = firstRow + ${i * down}u + y;
+    let column = firstColumn + ${4 * j * across}u + x * 4u;
+    if (row < p.m && column < p.n) {
+      ${store(name)}
+    }
+  }`,
+    )
+    .join("\n  ")}
 }`;
-  return gridProduct(work, workgroups, code, device);
 }
+
+function tileProduct<Eights extends FloatEights | HalfEights>(
+  work: TileProduct<Eights>,
+  device: DeviceTraits,
+  tiles: readonly Tile[],
+  element: number,
+  codeOf: (tile: Tile, work: TileProduct<Eights>) => TileCode,
+): Dispatch | undefined {
+  const { m, n } = work;
+  const matrices = matricesOf(work);
+  const tile = tileFor(work, matrices, tiles, bytesOf(element), device);
+  if (tile === undefined) return undefined;
+  return gridProduct(
+    work,
+    [Math.ceil(n / tile.columns), Math.ceil(m / tile.rows), matrices],
+    (starts, store) => shaderCode(tile, codeOf(tile, work), starts, store),
+    device,
+    element === 2 ? ["f16"] : [],
+  );
+}
+
+/** The dispatch of a product in float32; undefined where the grid is too large. Elements of the output must not share words over rows. */
+export const floatTiles = (work: TileProduct<FloatEights>, device: DeviceTraits): Dispatch | undefined =>
+  tileProduct(work, device, device.tuning.manyRows.floatTiles, 4, floatCode);
+
+/** The same in float16, where the device has it. */
+export const halfTiles = (work: TileProduct<HalfEights>, device: DeviceTraits): Dispatch | undefined =>
+  device.f16 ? tileProduct(work, device, device.tuning.manyRows.halfTiles, 2, halfCode) : undefined;

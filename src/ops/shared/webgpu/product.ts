@@ -16,9 +16,19 @@ import { elementWords } from "./element-words.js";
 import { matrixProduct } from "./product-matrices.js";
 import { fewRowsProduct } from "./few-rows.js";
 import { fewRows } from "./few-rows-division.js";
-import { floatWeights, rowQuads, stridedHalves, stridedQuads, type Weights } from "./product-operands.js";
+import {
+  floatsOf,
+  floatWeights,
+  rowQuads,
+  stridedFloats,
+  stridedHalves,
+  stridedQuads,
+  type Weights,
+} from "./product-operands.js";
+import { type BatchDimension, batchParameters, batchStarts, type GridProduct } from "./product-grid.js";
+import { recordBytes } from "./product-bytes.js";
 import { sliceProduct } from "./product-slices.js";
-import { type BatchDimension, batchParameters, batchStarts, tileProduct, type TileProduct } from "./product-tiles.js";
+import { floatTiles, halfTiles } from "./product-tiles.js";
 import { rowProjection } from "./projection-rows.js";
 
 /** One (batched) product: output = alpha · a · b + beta · addend. Strides in elements. */
@@ -129,18 +139,30 @@ function fast(work: Product, recorder: WebgpuRecorder): Dispatch | undefined {
   if (weights === undefined && matrices * m * n * k < smallWork) return undefined;
   const strides = { row: bN, k: bK, batch: batch.map((each) => each.right) };
   const common = { m, n, k, batch, finish, output };
-  if (a.type === "float16" && b.type === "float16") {
-    const rows = { row: aRow, k: aK, batch: batch.map((each) => each.left) };
-    const halves = stridedHalves("left", a, rows, { rows: m, k });
-    const right = weights === undefined ? stridedHalves("weight", b, strides, { rows: n, k }) : weights.halves!;
-    const inMatrices = { ...common, name: "productInMatrices", left: halves, right };
-    const dispatch = matrixProduct(inMatrices, recorder.device);
-    if (dispatch !== undefined) return dispatch;
-  }
-  const right = weights ?? stridedQuads("weight", b, strides, { rows: n, k });
+  const { device } = recorder;
+  const rows = { row: aRow, k: aK, batch: batch.map((each) => each.left) };
+  const sizes = { left: { rows: m, k }, right: { rows: n, k } };
+  const halves =
+    a.type === "float16" && b.type === "float16"
+      ? {
+          left: stridedHalves("left", a, rows, sizes.left),
+          right: weights?.halves ?? stridedHalves("weight", b, strides, sizes.right),
+        }
+      : undefined;
+  const right = weights ?? stridedQuads("weight", b, strides, sizes.right);
   return (
-    sliceProduct({ ...common, name: "productInSlices", left, right }, recorder.device) ??
-    tileProduct({ ...common, name: "productInTiles", left, right }, recorder.device)
+    (halves && matrixProduct({ ...common, name: "productInMatrices", ...halves }, device)) ??
+    sliceProduct({ ...common, name: "productInSlices", left, right }, device) ??
+    (halves && halfTiles({ ...common, name: "productInTiles", ...halves }, device)) ??
+    floatTiles(
+      {
+        ...common,
+        name: "productInTiles",
+        left: stridedFloats("left", a, rows, sizes.left),
+        right: weights === undefined ? stridedFloats("weight", b, strides, sizes.right) : floatsOf(weights),
+      },
+      device,
+    )
   );
 }
 
@@ -185,6 +207,8 @@ function anyProduct(work: Product, { device }: WebgpuRecorder): Dispatch {
 /** A product of rows without gaps and weights of few bits, with a bias for each column or none. */
 interface BlockProduct {
   readonly a: Operand;
+  /** Whether rows may be rounded to bytes. */
+  readonly mayRound: boolean;
   readonly weights: Weights;
   readonly bias: Operand | undefined;
   /** As many rows and columns as the output. */
@@ -198,7 +222,7 @@ interface BlockProduct {
 const mostRows = 1 << 20;
 
 /** True if such a product can be computed, else why not. */
-export function acceptsBlocks({ a, bias, output, n, k }: Omit<BlockProduct, "weights">): true | string {
+export function acceptsBlocks({ a, bias, output, n, k }: Omit<BlockProduct, "weights" | "mayRound">): true | string {
   for (const operand of [a, bias, output]) {
     if (operand === undefined) continue;
     if (!isFloatType(operand.type)) return `there is no kernel for ${operand.type}`;
@@ -210,7 +234,7 @@ export function acceptsBlocks({ a, bias, output, n, k }: Omit<BlockProduct, "wei
 
 /** Records such a product. */
 export function recordBlocks(
-  { a, weights, bias, residual, output, n, k }: BlockProduct,
+  { a, mayRound, weights, bias, residual, output, n, k }: BlockProduct,
   recorder: WebgpuRecorder,
 ): void {
   const m = a.place.size / k;
@@ -220,26 +244,33 @@ export function recordBlocks(
     const left = rowQuads("left", a, { row: k, k: 1 }, { rows: m, k });
     return recorder.dispatch(fewRowsProduct({ name: "blocksOfRows", m, n, k, left, weights, finish, output }, device));
   }
-  const left = stridedQuads("left", a, { row: k, k: 1, batch: [] }, { rows: m, k });
-  const common = { m, n, k, left, finish, output };
-  const many = { ...common, batch: [], right: weights };
-  const one = { name: "blocksOfRows", n, k, left, weights, bias, addend: residual, output };
+  const strides = { row: k, k: 1, batch: [] };
+  const sizes = { rows: m, k };
+  const left = stridedQuads("left", a, strides, sizes);
+  if (m === 1) {
+    const one = { name: "blocksOfRows", n, k, left, weights, bias, addend: residual, output };
+    const dispatch = rowProjection(one, device);
+    if (dispatch !== undefined) return recorder.dispatch(dispatch);
+  }
+  const common = { m, n, k, batch: [], finish, output };
+  // Levels become float16 on their way.
+  const halves =
+    m > 1 && a.type === "float16" && weights.halves !== undefined
+      ? { left: stridedHalves("left", a, strides, sizes), right: weights.halves }
+      : undefined;
+  const early =
+    (halves && matrixProduct({ ...common, name: "blocksInMatrices", ...halves }, device)) ??
+    sliceProduct({ ...common, name: "blocksInSlices", left, right: weights }, device);
+  if (early !== undefined) return recorder.dispatch(early);
+  const { cells } = weights;
+  if (mayRound && cells !== undefined && recordBytes({ ...common, name: "blocksInBytes", a, cells }, recorder)) return;
   const dispatch =
-    (m === 1 ? rowProjection(one, device) : blocksInMatrices({ ...common, a, weights }, device)) ??
-    sliceProduct({ ...many, name: "blocksInSlices" }, device) ??
-    tileProduct({ ...many, name: "blocksInTiles" }, device);
+    (halves && halfTiles({ ...common, name: "blocksInTiles", ...halves }, device)) ??
+    floatTiles(
+      { ...common, name: "blocksInTiles", left: stridedFloats("left", a, strides, sizes), right: floatsOf(weights) },
+      device,
+    );
   recorder.dispatch(dispatch ?? unreachable(`a grid for ${m} rows and ${n} columns`));
-}
-
-/** Such a product where subgroups multiply matrices together: levels become float16 on their way. */
-function blocksInMatrices(
-  { a, weights, ...given }: Omit<TileProduct, "name" | "batch" | "left" | "right"> & { a: Operand; weights: Weights },
-  device: DeviceTraits,
-): Dispatch | undefined {
-  const right = weights.halves;
-  if (a.type !== "float16" || right === undefined) return undefined;
-  const left = stridedHalves("left", a, { row: given.k, k: 1, batch: [] }, { rows: given.m, k: given.k });
-  return matrixProduct({ ...given, name: "blocksInMatrices", batch: [], left, right }, device);
 }
 
 /** The last two axes of an operand as a matrix, and those before them. A vector is one row on the left and one column on the right. */

@@ -1,0 +1,203 @@
+/**
+ * Products of many rows and weights of few bits in whole numbers, where the caller allows it (accuracy_level 4): rows are rounded to bytes, each block of
+ * them with a scale of its own, by a dispatch before. Four bytes are multiplied and added up in one instruction, and scaled once a block. Else as
+ * product-tiles has it.
+ */
+import type { Operand } from "../../../graph/kernel.js";
+import { invocationsOf, type ShaderPart, variable } from "../../../webgpu-kernels/shader-part.js";
+import type { DeviceTraits, Dispatch, Temporary, WebgpuRecorder } from "../../../webgpu-kernels/webgpu-kernel.js";
+import type { Tile } from "../../../webgpu-kernels/tuning.js";
+import { range } from "../../../webgpu-kernels/wgsl.js";
+import { functionsPart } from "./functions.js";
+import { gridProduct, type GridProduct } from "./product-grid.js";
+import { type ByteCells, stridedFloats } from "./product-operands.js";
+import { eachLoad, invocationsOf as threadsOf, sharesOf, tileFor } from "./product-tiles.js";
+
+/** Values that share a scale: blocks of weights are whole numbers of these. */
+const block = 32;
+
+/** Values of a cell: one load, and one vector of a tile. */
+const cell = 16;
+
+/** A product whose left operand has rows without gaps. */
+interface BytesProduct extends Omit<GridProduct, "left" | "right" | "batch"> {
+  readonly a: Operand;
+  readonly cells: ByteCells;
+}
+
+/** Records such a product; false where the device does not compute it so. */
+export function recordBytes({ a, cells, ...work }: BytesProduct, recorder: WebgpuRecorder): boolean {
+  const { device } = recorder;
+  const { m, k } = work;
+  const tiles = device.tuning.manyRows.byteTiles.filter((tile) => tile.depth === block);
+  const tile = device.dots ? tileFor(work, 1, tiles, bytesOf, device) : undefined;
+  if (tile === undefined) return false;
+  const blocks = Math.ceil(k / block);
+  const bytes = recorder.temporary(m * blocks * block);
+  const scales = recorder.temporary(m * blocks * 4);
+  const product = gridProduct(
+    { ...work, batch: [], left: leftPart(bytes, scales, blocks), right: cells },
+    [Math.ceil(work.n / tile.columns), Math.ceil(m / tile.rows), 1],
+    (_, store) => bytesCode(tile, cells, store),
+    device,
+  );
+  if (product === undefined) return false;
+  recorder.dispatch(roundingDispatch(a, { m, k, blocks, cells, bytes, scales }, device));
+  recorder.dispatch(product);
+  return true;
+}
+
+/** Bytes of workgroup memory: a byte for each value and a scale for each row and column. */
+const bytesOf = ({ rows, columns, depth }: Tile): number => (rows + columns) * (depth + (4 * depth) / block);
+
+/** The dispatch that rounds rows to bytes: the greatest of a block becomes 127. What is not finite becomes NaN. */
+function roundingDispatch(
+  a: Operand,
+  given: {
+    readonly m: number;
+    readonly k: number;
+    readonly blocks: number;
+    readonly cells: ByteCells;
+    readonly bytes: Temporary;
+    readonly scales: Temporary;
+  },
+  device: DeviceTraits,
+): Dispatch {
+  const { m, k, blocks, cells, bytes, scales } = given;
+  const left = stridedFloats("left", a, { row: k, k: 1, batch: [] }, { rows: m, k });
+  const target = variable("cells", bytes, { element: "vec4<u32>", writes: true });
+  const factors = variable("factors", scales, { element: "f32", writes: true });
+  const eights = range(block / 8);
+  const words = (eight: number): string =>
+    cells.order === "even first"
+      ? `rounded(inverse, vec4f(low${eight}.xz, high${eight}.xz)), rounded(inverse, vec4f(low${eight}.yw, high${eight}.yw))`
+      : `rounded(inverse, low${eight}), rounded(inverse, high${eight})`;
+  return invocationsOf(device, {
+    name: "roundRows",
+    parts: [
+      left,
+      target,
+      factors,
+      functionsPart("notANumber"),
+      {
+        code: `fn rounded(inverse: f32, values: vec4f) -> u32 { return pack4xI8(vec4i(round(values * inverse))); }
+fn sizeOf(values: vec4f) -> vec4u { return bitcast<vec4u>(values) & vec4u(0x7fffffffu); }`,
+      },
+    ],
+    parameters: { m, k, blocks },
+    count: m * blocks,
+    body: `if (index >= p.m * p.blocks) { return; }
+  let row = index / p.blocks;
+  let first = index % p.blocks * ${block}u;
+  ${eights
+    .map((eight) => {
+      const [low, high] = left.floats(`loaded${eight}`);
+      return `let loaded${eight} = leftLoaded(0u, row, first + ${8 * eight}u); let low${eight} = ${low}; let high${eight} = ${high};`;
+    })
+    .join("\n  ")}
+  var sizes = vec4u();
+  ${eights.map((eight) => `sizes = max(sizes, max(sizeOf(low${eight}), sizeOf(high${eight})));`).join("\n  ")}
+  let largest = max(max(sizes.x, sizes.y), max(sizes.z, sizes.w));
+  let isFinite = largest < 0x7f800000u;
+  let top = bitcast<f32>(select(0u, largest, isFinite));
+  let inverse = select(127.0 / top, 0.0, top < 1e-36);
+  ${factors.set("index", "select(notANumber(), top / 127.0, isFinite)")}
+  ${range(block / cell)
+    .map((at) => target.set(`index * ${block / cell}u + ${at}u`, `vec4u(${words(2 * at)}, ${words(2 * at + 1)})`))
+    .join("\n  ")}`,
+  });
+}
+
+/** Rows as bytes: `leftCell(row, k)` and `leftScale(row, k)`, of any k. */
+function leftPart(bytes: Temporary, scales: Temporary, blocks: number): ShaderPart {
+  const left = variable("left", bytes, { element: "vec4<u32>" });
+  const factors = variable("leftScales", scales, { element: "f32" });
+  return {
+    uses: [left, factors],
+    code: `
+fn leftCell(row: u32, k: u32) -> vec4u { return ${left.at(`row * p.blocks * ${block / cell}u + min(k / ${cell}u, p.blocks * ${block / cell}u - 1u)`)}; }
+fn leftScale(row: u32, k: u32) -> f32 { return ${factors.at(`row * p.blocks + min(k / ${block}u, p.blocks - 1u)`)}; }`,
+    parameters: { blocks },
+  };
+}
+
+function bytesCode(tile: Tile, cells: ByteCells, store: (sums: string) => string): string {
+  const { rows, columns, depth, down, across } = tile;
+  const threads = threadsOf(tile);
+  const each = depth / cell; // cells of a row
+  const wide = columns / 4;
+  const sides = { left: Math.min(16, rows), right: Math.min(16, wide) };
+  const counts = { left: rows * each, right: columns * each };
+  const row = (index: string): string =>
+    `(${index} % ${sides.left}u + ${index} / ${sides.left * each}u * ${sides.left}u)`;
+  const leftAt = (index: string): string => `(${index} / ${sides.left}u % ${each}u)`;
+  // Columns of a quad lie apart, so that those that invocations read together are neighbours.
+  const quad = (index: string): string =>
+    `(${index} % ${sides.right}u + ${index} / ${4 * sides.right * each}u * ${sides.right}u)`;
+  const part = (index: string): string => `(${index} / ${sides.right * each}u % 4u)`;
+  const rightAt = (index: string): string => `(${index} / ${sides.right}u % ${each}u)`;
+  const { own, quads } = sharesOf(tile);
+  const registers = range(Math.ceil(counts.left / threads))
+    .map((at) => `var left${at}: vec4u; var leftScale${at}: f32;`)
+    .concat(range(Math.ceil(counts.right / threads)).map((at) => `var weight${at}: ${cells.loaded};`));
+  const load = (
+    front: string,
+  ): string => `${eachLoad(counts.left, threads, (index, at) => `{ let own = min(firstRow + ${row(index)}, p.m - 1u); let k = ${front} + ${leftAt(index)} * ${cell}u; left${at} = leftCell(own, k); leftScale${at} = leftScale(own, k); }`)}
+    ${eachLoad(counts.right, threads, (index, at) => `weight${at} = weightCell(min(firstColumn + ${quad(index)} * 4u + ${part(index)}, p.n - 1u), ${front} + ${rightAt(index)} * ${cell}u);`)}`;
+  const put = `${eachLoad(counts.left, threads, (index, at) => `leftTile[${leftAt(index)} * ${rows}u + ${row(index)}] = left${at}; if (${leftAt(index)} == 0u) { leftScales_[${row(index)}] = leftScale${at}; }`)}
+    ${eachLoad(counts.right, threads, (index, at) => `{ let at = ${part(index)} * ${wide}u + ${quad(index)}; rightTile[${rightAt(index)} * ${columns}u + at] = ${cells.bytes(`weight${at}`)}; if (${rightAt(index)} == 0u) { rightScales[at] = ${cells.scale(`weight${at}`)}; } }`)}`;
+  const letters = ["x", "y", "z", "w"];
+  const sums = own.flatMap((i) => quads.map((j) => ({ i, j, name: `c${i}_${j}` })));
+  const cellsOf = range(each);
+  return `
+var<workgroup> leftTile: array<vec4u, ${each * rows}>;
+var<workgroup> rightTile: array<vec4u, ${each * columns}>;
+var<workgroup> leftScales_: array<f32, ${rows}>;
+var<workgroup> rightScales: array<f32, ${columns}>;
+@compute @workgroup_size(${threads}) fn main(
+  @builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) local: u32,
+) {
+  let batch = 0u;
+  let firstRow = group.y * ${rows}u;
+  let firstColumn = group.x * ${columns}u;
+  let x = local % ${across}u;
+  let y = local / ${across}u;
+  ${sums.map(({ name }) => `var ${name} = vec4f();`).join(" ")}
+  ${registers.join(" ")}
+  ${load("0u")}
+  for (var start = 0u; start < p.k; start += ${depth}u) {
+    ${put}
+    workgroupBarrier();
+    let next = start + ${depth}u;
+    ${load("next")}
+    ${own.map((i) => `${cellsOf.map((at) => `let a${i}_${at} = leftTile[${at * rows + i * down}u + y];`).join(" ")} let s${i} = leftScales_[${i * down}u + y];`).join("\n    ")}
+    ${quads
+      .flatMap((j) =>
+        range(4).map(
+          (
+            column,
+          ) => `{ ${cellsOf.map((at) => `let b${at} = rightTile[${at * columns + column * wide + j * across}u + x];`).join(" ")} let s = rightScales[${column * wide + j * across}u + x];
+      ${own
+        .map(
+          (i) =>
+            `c${i}_${j}[${column}] += s${i} * s * f32(${cellsOf.flatMap((at) => letters.map((letter) => `dot4I8Packed(a${i}_${at}.${letter}, b${at}.${letter})`)).join(" + ")});`,
+        )
+        .join(" ")} }`,
+        ),
+      )
+      .join("\n    ")}
+    workgroupBarrier();
+  }
+  ${sums
+    .map(
+      ({ i, j, name }) => `{
+    let row = firstRow + ${i * down}u + y;
+    let column = firstColumn + ${4 * j * across}u + x * 4u;
+    if (row < p.m && column < p.n) {
+      ${store(name)}
+    }
+  }`,
+    )
+    .join("\n  ")}
+}`;
+}
