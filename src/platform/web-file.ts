@@ -161,7 +161,7 @@ class FetchedFile implements ReadableFile {
   }
 
   async close(): Promise<void> {
-    for (const coming of [...this.#coming]) await this.#end(coming);
+    while (this.#coming.length > 0) await this.#end(this.#coming[0]);
   }
 }
 
