@@ -13,8 +13,8 @@ import type { LayoutOptions } from "./layout.js";
 import type { Plan } from "./plan.js";
 import { compileProgram, type Program, type Step } from "./program.js";
 
-/** Programs kept at once. */
-const most = 64;
+/** Programs kept at once where nobody says. */
+const usualPrograms = 32;
 
 /** Compilations that may go into finding the inputs whose contents decide shapes. */
 const mostTrials = 16;
@@ -39,7 +39,7 @@ export interface Leftovers {
 /** The programs of one plan. */
 export class ProgramCache {
   readonly #plan: Plan;
-  readonly #programs = new Recent<Kept>(most);
+  readonly #programs: Recent<Kept>;
   #latest: (Omit<Kept, "key"> & { readonly values: string }) | undefined;
   /** Positions of the inputs whose contents decide shapes; found with the first program that would otherwise run dynamically. */
   #hostInputs: readonly number[] | undefined;
@@ -52,12 +52,14 @@ export class ProgramCache {
   /** How many programs have a step, or a constant, in common. */
   readonly #holders = new Map<Step | View, number>();
 
-  /** `evicted` hears of each program that is let go of, and of what no other one has. */
+  /** Keeps `most` programs; `evicted` hears of each program that is let go of, and of what no other one has. */
   constructor(
     plan: Plan,
     options: LayoutOptions = {},
     evicted: (program: Program, left: Leftovers) => void = () => {},
+    most: number = usualPrograms,
   ) {
+    this.#programs = new Recent(most);
     this.#plan = plan;
     this.#options = options;
     this.#evicted = evicted;

@@ -135,6 +135,8 @@ export const tuningFor = ({ vendor, architecture }: Pick<GPUAdapterInfo, "vendor
 
 /** What the backend keeps, and how long. Of the host's, the same for every device. */
 export const keeping = {
+  /** Programs of one model: a server's runs come in some sixty shapes, and binding one anew takes milliseconds; each holds bind groups. Not measured. */
+  mostPrograms: 64,
   /** Programs bound to caches in different places, each: more conversations take turns without being bound anew, which takes milliseconds; each holds bind groups. Not measured. */
   mostBound: 16,
   /** Milliseconds that a device without sessions waits for the next one, with its pipelines. Half a second is less than a busy machine takes to read the next model. */

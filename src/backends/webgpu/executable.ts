@@ -61,7 +61,8 @@ export class WebgpuExecutable implements Executable {
   constructor(plan: Plan, session: WebgpuSession) {
     this.plan = plan;
     this.#session = session;
-    this.#programs = new ProgramCache(plan, { resultsInArena: true, apart: true }, (program) => this.#forget(program));
+    const forget = (program: Program): void => this.#forget(program);
+    this.#programs = new ProgramCache(plan, { resultsInArena: true, apart: true }, forget, keeping.mostPrograms);
   }
 
   get memory(): MemoryUse {
