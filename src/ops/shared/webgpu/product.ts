@@ -25,7 +25,7 @@ import {
   stridedQuads,
   type Weights,
 } from "./product-operands.js";
-import { type BatchDimension, batchParameters, batchStarts, type GridProduct } from "./product-grid.js";
+import { type BatchDimension, batchParameters, batchStarts } from "./product-grid.js";
 import { recordBytes } from "./product-bytes.js";
 import { sliceProduct } from "./product-slices.js";
 import { floatTiles, halfTiles } from "./product-tiles.js";
