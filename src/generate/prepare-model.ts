@@ -8,7 +8,7 @@ import type { MakeGrammars } from "../engine/constraint.js";
 import { type DecoderEngine, linearEngine, pagedEngine } from "../engine/decoder-engine.js";
 import { type CacheOptions, pagedSessionOptions, readCacheOptions } from "../engine/paged-decoder.js";
 import { shortLength } from "../engine/prompt-parts.js";
-import { refuseMissingOperators } from "../session/missing-operators.js";
+import { refuseMissingIn, refuseMissingOperators } from "../session/missing-operators.js";
 import type { SessionOptions } from "../session/options.js";
 import type { Session } from "../session/session.js";
 import { loadLanguageModelOptionNames } from "./load-option-names.js";
@@ -116,6 +116,10 @@ export async function prepareModel(
       length = whole.within(length, context, folder.model);
       return own.change(whole.model, on);
     },
+  }).catch(async (error: unknown) => {
+    // What no weights would mend is told before what is wrong with them.
+    if (platform.kindOf !== undefined) await refuseMissingIn(folder.model, platform);
+    throw error;
   });
   // Threads and devices take a while to start: texts are made ready meanwhile, and what is wrong with them is told where the session asks.
   texts().catch(() => undefined);

@@ -44,6 +44,13 @@ export interface Tile {
   readonly across: number;
 }
 
+/** A tile of attention: invocations of `lines` rows of queries times `sides` that share each, with so many rows each and four keys. Fewer rows where heads are larger than 128. */
+export interface AttentionTile {
+  readonly lines: number;
+  readonly sides: number;
+  readonly rowsEach: number;
+}
+
 /** Products of many rows: `product-tiles.ts`, `product-slices.ts`, `product-matrices.ts`. */
 interface ManyRowsTuning {
   /** Tiles from which on larger ones are taken: those read operands less often, and there are fewer of them. H200, 2026-11-15. */
@@ -59,6 +66,8 @@ interface ManyRowsTuning {
   readonly enoughMatrixTiles: number;
   /** Workgroups from which on attention in matrices takes 128 rows each, else 64: twice the rows share what is brought in. H200, 2026-11-18: 2,048 queries over 32,768 keys 5.6 to 4.5 ms, 512 over 4,096 0.18 to 0.29. */
   readonly manyAttentions: number;
+  /** Tiles of attention without matrices: the first that fits a workgroup's memory is taken. More rows each use what is loaded more often, and take registers: 8 rows by 16 sides make 13 multiplications a load, 4 by 8 make 10. Not measured. */
+  readonly attentionTiles: readonly AttentionTile[];
   /** Rows of a prompt that one run reads: more keep a device busier, take memory and let others wait. Where subgroups multiply no matrices, and where they do. H200, 2026-11-18: a prompt of 4,096 tokens in runs of 512, 1024, 2048, 4096 takes 88, 76, 67, 60 ms. */
   readonly busyRows: number;
   readonly busyMatrixRows: number;
@@ -118,6 +127,10 @@ export const usualTuning: Tuning = {
     enoughSlices: 96,
     enoughMatrixTiles: 96,
     manyAttentions: 192,
+    attentionTiles: [
+      { lines: 8, sides: 16, rowsEach: 8 },
+      { lines: 16, sides: 8, rowsEach: 4 },
+    ],
     busyRows: 512,
     busyMatrixRows: 2048,
     manyStreams: 160,

@@ -7,9 +7,9 @@ const bits = "0x7fc00000u";
 function filling(type: string, place: string): string {
   if (type === "atomic<u32>") return `atomicStore(&${place}, poison);`;
   if (type === "u32") return `${place} = poison;`;
-  if (type === "f16") return `${place} = bitcast<vec2<f16>>(poison).y;`;
-  const vector = /^(vec[24])(?:(f)|<u32>)$/.exec(type);
-  const value = type === "f32" || vector?.[2] === "f" ? "bitcast<f32>(poison)" : "poison";
+  if (type.includes("f16")) return `${place} = ${type}(bitcast<vec2<f16>>(poison).y);`;
+  const scalar = /^(?:vec[24])?([fi])(?:32)?$/.exec(type)?.[1];
+  const value = scalar === undefined ? "poison" : `bitcast<${scalar}32>(poison)`;
   return `${place} = ${type}(${value});`;
 }
 

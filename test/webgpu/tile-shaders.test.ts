@@ -45,49 +45,43 @@ function dispatchesOf(type: "float16" | "float32", kind: WeightKind, device: Dev
   return recorder.dispatches;
 }
 
-const sizes: Readonly<Record<string, number>> = { vec4f: 16, "vec4<f16>": 8, vec4u: 16, f32: 4 };
+const sizes: Readonly<Record<string, number>> = { vec4f: 16, "vec4<f16>": 8, vec4u: 16, f32: 4, vec2i: 8 };
 
 /** Bytes of a shader's arrays in workgroup memory. */
 const bytesOf = (code: string): number =>
-  [...code.matchAll(/var<workgroup> \w+: array<(vec4f|vec4<f16>|vec4u|f32), (\d+)>/g)].reduce(
+  [...code.matchAll(/var<workgroup> \w+: array<(vec4f|vec4<f16>|vec4u|f32|vec2i), (\d+)>/g)].reduce(
     (sum, [, type, count]) => sum + sizes[type] * Number(count),
     0,
   );
 
 test.skipIf(!hasDawn)("attention compiles, with subgroups and without, and fits", async () => {
   const device = await NullDevice.open();
-  for (const subgroup of [32, 16, 4, undefined])
-    for (const size of [6, 64, 80, 128, 256, 512])
-      for (const softcap of [0, 3]) {
-        const recorder = new CallRecorder({ ...traits, f16: false, subgroup }, new Set());
-        const heads = (count: number, rows: number): ReturnType<typeof headsOf> =>
-          headsOf(operand("float16", [1, count, rows, size]), count);
-        recordPrefill(
-          {
-            query: heads(4, 20),
-            key: heads(2, 40),
-            value: heads(2, 40),
-            output: heads(4, 20),
-            lengths: undefined,
-            past: 20,
-            causal: true,
-            left: -1,
-            right: -1,
-            window: -1,
-            mask: undefined,
-            scale: 0.1,
-            softcap,
-            sink: undefined,
-          },
-          recorder,
-        );
-        const [{ code, extensions }] = recorder.dispatches;
-        const told = `heads of ${size}, subgroups of ${subgroup}`;
-        expect(extensions, told).toEqual(subgroup !== undefined && subgroup >= 8 ? ["subgroups"] : []);
-        expect(await device.messagesOf(recorder.dispatches[0]), told).toEqual([]);
-        expect(bytesOf(code), told).toBeGreaterThan(0);
-        expect(bytesOf(code), told).toBeLessThanOrEqual(least);
-      }
+  const heads = (count: number, rows: number, size: number): ReturnType<typeof headsOf> =>
+    headsOf(operand("float16", [1, count, rows, size]), count);
+  const lasting = { lengths: undefined, past: 20, causal: true, left: -1, right: -1, window: -1, scale: 0.1 };
+  const counts = new Set<string>();
+  for (const workgroupBytes of [least, 2 * least])
+    for (const subgroup of [32, 16, 8, 4, undefined])
+      for (const size of [6, 64, 80, 128, 256, 512])
+        for (const softcap of [0, 3]) {
+          const recorder = new CallRecorder({ ...traits, f16: false, subgroup, workgroupBytes }, new Set());
+          const [query, key] = [heads(4, 20, size), heads(2, 40, size)];
+          recordPrefill(
+            { ...lasting, query, key, value: key, output: query, mask: undefined, softcap, sink: undefined },
+            recorder,
+          );
+          const [{ code, extensions }] = recorder.dispatches;
+          const told = `heads of ${size}, subgroups of ${subgroup}, ${workgroupBytes} bytes`;
+          expect(extensions, told).toEqual(code.includes("subgroupShuffleXor") ? ["subgroups"] : []);
+          // In subgroups of 8 it depends on the tile.
+          if (subgroup !== 8) expect(extensions.length, told).toBe(subgroup !== undefined && subgroup >= 16 ? 1 : 0);
+          expect(await device.messagesOf(recorder.dispatches[0]), told).toEqual([]);
+          expect(bytesOf(code), told).toBeGreaterThan(0);
+          expect(bytesOf(code), told).toBeLessThanOrEqual(workgroupBytes);
+          counts.add(/staged: array<vec4f, \d+>/.exec(code)![0]);
+        }
+  // Larger memories have larger tiles.
+  expect(counts.size).toBeGreaterThan(2);
   device.release();
 });
 

@@ -1,12 +1,14 @@
 // Attention on WebGPU against the reference implementation: caches longer than their valid rows, with anything in the spare ones; lengths around the tiles,
 // different ones in a batch; groups of heads, windows, masks that hide, add and are too short.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Platform } from "../../../src/base/platform.js";
 import { float } from "../../../src/onnx/build.js";
 import { numberWriter } from "../../../src/tensor/access.js";
 import { cloneView } from "../../../src/tensor/copy.js";
 import type { View } from "../../../src/tensor/view.js";
 import { noWebgpu } from "../../support/backends.js";
 import { hasSubgroupMatrices, keepDevice } from "../../support/device.js";
+import { limitedGpu, PlacedSession } from "../../support/gpu.js";
 import { differenceOf, integers, numbersOf, type OneNode, randomFrom, randomNumbers } from "./one-node.js";
 
 const tolerances = { float32: 2e-5, float16: 6e-3, bfloat16: 5e-2 };
@@ -90,11 +92,12 @@ describe.skipIf(noWebgpu !== undefined)("Attention on WebGPU", () => {
     kernels: readonly string[],
     all: readonly (readonly number[])[] = lists,
     options: object = {},
+    place?: Platform,
   ): Promise<string[]> {
     const random = randomFrom(form.size + form.queries);
     const found: string[] = [];
     for (const lengths of all) {
-      const problem = await differenceOf(call(random, form, lengths), kernels, tolerances[form.type], options);
+      const problem = await differenceOf(call(random, form, lengths), kernels, tolerances[form.type], options, place);
       if (problem !== "") found.push(`${lengths.join()}: ${problem}`);
     }
     return found;
@@ -144,6 +147,21 @@ describe.skipIf(noWebgpu !== undefined)("Attention on WebGPU", () => {
     expect(await problems(form, [kernel])).toEqual([]);
     const without = { webgpu: { subgroupMatrices: false } };
     if (hasSubgroupMatrices) expect(await problems(form, ["attentionPrefill"], lists.slice(3), without)).toEqual([]);
+  });
+
+  test("many queries where workgroups have little memory", async () => {
+    const least = { maxComputeWorkgroupStorageSize: 16_384 };
+    const place = PlacedSession.place(limitedGpu(least));
+    const form = {
+      type: "float32",
+      size: 128,
+      heads: 2,
+      shared: 1,
+      queries: 70,
+      capacity: 200,
+      attrs: causal,
+    } as const;
+    expect(await problems(form, ["attentionPrefill"], lists.slice(2), {}, place)).toEqual([]);
   });
 
   test("scores that grow from tile to tile, far beyond what float16 holds as an exponential", async () => {

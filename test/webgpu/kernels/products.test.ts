@@ -4,7 +4,9 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { InferenceSession } from "../../../src/entry/node.js";
 import { buildModel, float, initializer, node, value } from "../../../src/onnx/build.js";
 import { writeModel } from "../../../src/onnx/write.js";
+import { writeNumbers } from "../../../src/tensor/access.js";
 import { Tensor } from "../../../src/tensor/tensor.js";
+import { View } from "../../../src/tensor/view.js";
 import { noWebgpu } from "../../support/backends.js";
 import { compareViews } from "../../support/compare.js";
 import { hasSubgroupMatrices } from "../../support/device.js";
@@ -104,6 +106,27 @@ describe.skipIf(noWebgpu !== undefined)(`products on WebGPU${noWebgpu === undefi
           kernel: kernelFor(type, kernel, a.at(-2) ?? 1),
           tolerance: tolerances[type],
         });
+  });
+
+  test("sums in between that float16 cannot hold", async () => {
+    const [m, k, n] = [70, 64, 66];
+    // Sixteen large values of one sign, then sixteen of the other: results are ordinary, sums on the way are not.
+    const rows = randomTensor("float32", [m, k], 1, 1000).data as Float32Array;
+    const large = rows.map((number, at) => (at % 32 < 16 ? 1e4 : -9e3) + number);
+    const weights = (randomTensor("float32", [k, n], 2, 0.05).data as Float32Array).map((number) => number + 0.75);
+    const halves = (numbers: Float32Array, shape: readonly number[]): Tensor => {
+      const view = View.allocate("float16", shape);
+      writeNumbers(view, Float64Array.from(numbers));
+      return Tensor.fromView(view);
+    };
+    await compareOneNode(`[${m},${k}] · [${k},${n}]`, {
+      op: "MatMul",
+      operands: [halves(large, [m, k]), halves(weights, [k, n])],
+      weights: [1],
+      kernel: manyRows("product", "float16", m, true),
+      tolerance: tolerances.float16,
+      subgroupMatrices: false,
+    });
   });
 
   test("many columns, of short and of long rows", async () => {

@@ -1,11 +1,12 @@
 // Layers of a decoder in Qwen3-0.6B's shape through a session on WebGPU, their caches held by a state: the time of a run, and the GPU's time by kernel, each
 // dispatch in a pass of its own, which adds some microseconds to each. Random weights; no embedding and no head.
-// Usage: node tools/measure/webgpu/layers.mjs [--layers 4] [--bits 16|4] [--accuracy 0|4] [--without-matrices] [--without-f16] <batch>x<tokens>@<context> …
+// Usage: node tools/measure/webgpu/layers.mjs [--layers 4] [--bits 16|4] [--accuracy 0|4] [--attention lines,sides,rows] [--without-matrices] [--without-f16] <batch>x<tokens>@<context> …
 // For instance 1x4096@0 for a prompt, 32x1@1024 for a step of a batch. On NVIDIA timestamps are exact to 100 microseconds unless Dawn is told otherwise.
 import { globals } from "webgpu";
 import { InferenceSession, Tensor } from "../../../dist/index.node.js";
 import { buildModel, float, initializer, node, value } from "../../../dist/onnx/build.js";
 import { writeModel } from "../../../dist/onnx/write.js";
+import { usualTuning } from "../../../dist/webgpu-kernels/tuning.js";
 
 const [hidden, heads, keyHeads, size, intermediate, positions] = [1024, 16, 8, 128, 3072, 16384];
 const option = (name, otherwise) => {
@@ -15,6 +16,7 @@ const option = (name, otherwise) => {
 const layers = Number(option("--layers", 4));
 const bits = Number(option("--bits", 16));
 const accuracy = Number(option("--accuracy", 0));
+const attention = option("--attention", "");
 const without = process.argv.includes("--without-matrices");
 const withoutHalves = process.argv.includes("--without-f16");
 const runs = process.argv.slice(2).flatMap((text) => {
@@ -155,6 +157,11 @@ async function timed(run) {
   return table;
 }
 
+// The tile of attention without matrices, in place of those that the table has.
+if (attention !== "") {
+  const [lines, sides, rowsEach] = attention.split(",").map(Number);
+  usualTuning.manyRows.attentionTiles.splice(0, Infinity, { lines, sides, rowsEach });
+}
 const settings = {
   webgpu: { ...(without ? { subgroupMatrices: false } : {}), ...(withoutHalves ? { f16: false } : {}) },
 };

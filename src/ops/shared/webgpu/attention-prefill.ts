@@ -2,6 +2,7 @@
  * Attention of many queries: a workgroup holds a tile of rows that share a key head and walks the keys that any of them sees, a tile at a time,
  * with the greatest score and the sum of weights of each row carried along.
  */
+import type { AttentionTile } from "../../../webgpu-kernels/tuning.js";
 import type { DeviceTraits, WebgpuRecorder } from "../../../webgpu-kernels/webgpu-kernel.js";
 import { dispatchOf } from "../../../webgpu-kernels/shader-part.js";
 import { packing, range, unrolled } from "../../../webgpu-kernels/wgsl.js";
@@ -16,33 +17,95 @@ import {
   visiblePart,
   wordsType,
 } from "./attention-parts.js";
+import { functionsPart } from "./functions.js";
 import { onlySeveral, queryTiles } from "./packed-batch.js";
 import { hidden, isHidden, least } from "./score-marks.js";
 
-/** Keys of a tile. */
-const keys = 32;
-const invocations = 128;
-/** Invocations that share a row of queries: each has so many of a tile's keys and quads of values. */
-const sides = 8;
-/** Those that have rows of their own. */
-const lines = invocations / sides;
 /** Quads of queries and keys that are staged at once. */
 const chunk = 8;
 
-/** Quads of values that are staged at once at most, where a row takes no more. */
-const mostStaged = 256;
+/** Keys of an invocation: those of a vector. */
+const keysEach = 4;
 
-/** True where the invocations of a row are side by side in a subgroup. */
-const shuffles = ({ subgroup }: Pick<DeviceTraits, "subgroup">): boolean => subgroup !== undefined && subgroup >= sides;
+/** Scores whose bits, without the sign, are beyond these may be marks: they are looked at one by one. */
+const ordinary = "0x7f61b1e6u";
 
-/** Rows of queries that an invocation has, as many as its sums leave room for. */
-const rowsEach = (valueQuads: number): 1 | 2 | 4 => (valueQuads <= 32 ? 4 : valueQuads <= 64 ? 2 : 1);
+/** How a workgroup divides its work, and what it keeps. */
+interface Sizes {
+  /** Invocations that share a row of queries, and those that have rows of their own. */
+  readonly sides: number;
+  readonly lines: number;
+  /** Rows of an invocation, and of all. */
+  readonly each: number;
+  readonly rows: number;
+  /** Keys of a tile, and those whose values are staged at once. */
+  readonly keys: number;
+  readonly step: number;
+  /** Quads of values of an invocation, and of a row with what fills it up. */
+  readonly across: number;
+  readonly pitch: number;
+  /** Rows of staged weights: odd, so that banks do not meet. */
+  readonly weightsPitch: number;
+  /** Quads in memory: queries or weights, and keys or values. */
+  readonly staged: number;
+  readonly rowTile: number;
+  /** True where the invocations of a row are side by side in a subgroup; else there is memory for what they exchange. */
+  readonly isShuffled: boolean;
+}
+
+/** A tile's sizes for rows of so many quads of values: where those are many, an invocation has fewer rows, so that its sums stay in registers. */
+function sizesOf(
+  { lines, sides, rowsEach }: AttentionTile,
+  valueQuads: number,
+  { subgroup }: Pick<DeviceTraits, "subgroup">,
+): Sizes {
+  const across = Math.ceil(valueQuads / sides);
+  const most = rowsEach * Math.ceil(usualQuads / sides); // quads of sums
+  let each = rowsEach;
+  while (each > 1 && each * across > most) each /= 2;
+  const keys = sides * keysEach;
+  const [rows, pitch] = [lines * each, across * sides];
+  const steps = [keys, keys / 2, keys / 4];
+  const step = steps.find((count) => count * pitch <= keys * chunk) ?? keys / 8;
+  const weightsPitch = rows + 1;
+  return {
+    sides,
+    lines,
+    each,
+    rows,
+    keys,
+    step,
+    across,
+    pitch,
+    weightsPitch,
+    staged: Math.max(rows * chunk, (keys / keysEach) * weightsPitch),
+    rowTile: Math.max(keys * chunk, step * pitch),
+    isShuffled: subgroup !== undefined && subgroup >= sides,
+  };
+}
+
+/** Quads of the rows that tiles are made for. */
+const usualQuads = 32;
+
+/** Bytes of workgroup memory. */
+const bytesOf = ({ staged, rowTile, isShuffled, rows, sides }: Sizes): number =>
+  16 * (staged + rowTile) + 8 * rows + (isShuffled ? 0 : 4 * rows * sides);
+
+/** The sizes of the first tile that fits, else of the last. */
+function sizesFor(valueQuads: number, device: DeviceTraits): Sizes {
+  const { attentionTiles } = device.tuning.manyRows;
+  const all = attentionTiles.map((tile) => sizesOf(tile, valueQuads, device));
+  const isFitting = (sizes: Sizes): boolean =>
+    bytesOf(sizes) <= device.workgroupBytes && sizes.lines * sizes.sides <= device.mostInvocations;
+  return all.find(isFitting) ?? all.at(-1)!;
+}
 
 /** Records the dispatch. */
 export function recordPrefill(work: AttentionWork, recorder: WebgpuRecorder): void {
   const { query, key, value } = work;
   const group = query.heads / key.heads;
-  const tiles = queryTiles(work, lines * rowsEach(quadCount(value.size)));
+  const sizes = sizesFor(quadCount(value.size), recorder.device);
+  const tiles = queryTiles(work, sizes.rows);
   recorder.dispatch(
     dispatchOf({
       name: "attentionPrefill",
@@ -53,12 +116,13 @@ export function recordPrefill(work: AttentionWork, recorder: WebgpuRecorder): vo
         rowsPart("value", value),
         visiblePart(work),
         scorePart(work),
+        functionsPart("boundedScores"),
         sinkPart(work),
         outputPart(work),
         { code: tiles.code },
       ],
-      extensions: shuffles(recorder.device) ? ["subgroups"] : [],
-      code: prefillCode(work, recorder.device, tiles.find("places.x - 1u - place.x")),
+      extensions: sizes.isShuffled ? ["subgroups"] : [],
+      code: prefillCode(work, sizes, tiles.find("places.x - 1u - place.x")),
       parameters: { group, groupRows: group * query.rows, scale: { float: work.scale } },
       workgroups: [tiles.count, key.heads, tiles.samples],
       ...onlySeveral(work, recorder),
@@ -66,46 +130,44 @@ export function recordPrefill(work: AttentionWork, recorder: WebgpuRecorder): vo
   );
 }
 
-/** Loads of a tile's part, so many quads of them: a line for each of an invocation's. */
-const eachLoad = (count: number, line: (index: string, load: number) => string): string =>
-  unrolled(Math.ceil(count / invocations), (load) => {
-    const index = load === 0 ? "local" : `(local + ${load * invocations}u)`;
-    const text = line(index, load);
-    return (load + 1) * invocations <= count ? text : `if (${index} < ${count}u) { ${text} }`;
-  });
-
 /** What all invocations of a row have of `name0`, `name1`, … together: they are made one by `by`. */
-function together(name: string, rows: number, by: (one: string, other: string) => string, isShuffled: boolean): string {
+function together(
+  name: string,
+  { each, lines, sides, isShuffled }: Sizes,
+  by: (one: string, other: string) => string,
+): string {
   if (isShuffled)
-    return unrolled(rows, (r) =>
+    return unrolled(each, (r) =>
       range(Math.log2(sides))
         .map((step) => `${name}${r} = ${by(`${name}${r}`, `subgroupShuffleXor(${name}${r}, ${2 ** step}u)`)};`)
         .join(" "),
     );
   const at = (r: number): string => `(${r * lines}u + y) * ${sides}u`;
-  return `${unrolled(rows, (r) => `exchange[${at(r)} + x] = ${name}${r};`)}
+  return `${unrolled(each, (r) => `exchange[${at(r)} + x] = ${name}${r};`)}
     workgroupBarrier();
-    ${unrolled(rows, (r) => `for (var other = 1u; other < ${sides}u; other++) { ${name}${r} = ${by(`${name}${r}`, `exchange[${at(r)} + (x ^ other)]`)}; }`)}`;
+    ${unrolled(each, (r) => `for (var other = 1u; other < ${sides}u; other++) { ${name}${r} = ${by(`${name}${r}`, `exchange[${at(r)} + (x ^ other)]`)}; }`)}`;
 }
 
 /** Four products, added to a sum one after the other. */
 const addedProducts = (sum: string, one: string, other: string): string =>
   `${sum} = ${["x", "y", "z", "w"].reduce((text, letter) => `${text} + ${one}.${letter} * ${other}.${letter}`, sum)};`;
 
-function prefillCode(work: AttentionWork, { subgroup }: DeviceTraits, find: string): string {
+function prefillCode(work: AttentionWork, sizes: Sizes, find: string): string {
   const { query, key, value, mask, padding, softcap, sink } = work;
-  const isShuffled = shuffles({ subgroup });
+  const { sides, lines, each, rows, keys, step, across, pitch, weightsPitch } = sizes;
+  const invocations = lines * sides;
   const quads = quadCount(query.size);
   const valueQuads = quadCount(value.size);
-  const each = rowsEach(valueQuads);
-  const rows = lines * each;
   const chunks = Math.ceil(quads / chunk);
-  const across = Math.ceil(valueQuads / sides); // quads of values of an invocation
-  const pitch = across * sides;
-  const step = [keys, keys / 2, keys / 4].find((count) => count * pitch <= mostStaged) ?? keys / 8; // keys whose values are staged at once
-  const weightsPitch = rows + 1; // odd, so that banks do not meet
   const counts = { query: rows * chunk, key: keys * chunk, value: step * pitch };
   const scaled = key.pages?.scales !== undefined;
+  /** Loads of a tile's part, so many quads of them: a line for each of an invocation's. */
+  const eachLoad = (count: number, line: (index: string, load: number) => string): string =>
+    unrolled(Math.ceil(count / invocations), (load) => {
+      const index = load === 0 ? "local" : `(local + ${load * invocations}u)`;
+      const text = line(index, load);
+      return (load + 1) * invocations <= count ? text : `if (${index} < ${count}u) { ${text} }`;
+    });
   const registers = (name: string, count: number, type: string): string =>
     unrolled(Math.ceil(count / invocations), (at) => `var ${name}${at}: ${type};`, " ");
 
@@ -113,7 +175,7 @@ function prefillCode(work: AttentionWork, { subgroup }: DeviceTraits, find: stri
   const line = (index: string): string => `(${index} % 8u + ${index} / ${8 * chunk}u * 8u)`;
   const quadAt = (index: string): string => `(${index} / 8u % ${chunk}u)`;
   // Keys of an invocation follow each other, and those that are read together are neighbours in the tile.
-  const keyAt = (index: string): string => `(${line(index)} % ${sides}u * 4u + ${line(index)} / ${sides}u)`;
+  const keyAt = (index: string): string => `(${line(index)} % ${sides}u * ${keysEach}u + ${line(index)} / ${sides}u)`;
   const isWhole = quads % chunk === 0;
   const inner = (index: string, base: string): string =>
     isWhole ? `${base} + ${quadAt(index)}` : `min(${base} + ${quadAt(index)}, ${quads - 1}u)`;
@@ -152,15 +214,31 @@ function prefillCode(work: AttentionWork, { subgroup }: DeviceTraits, find: stri
   const ofSums = (text: (r: number, j: number) => string): string =>
     unrolled(each, (r) => unrolled(across, (j) => text(r, j), " "));
 
-  // Long functions are written out once a row: compilers put each call's whole text in its place.
-  const isLong = mask !== undefined || padding !== undefined || softcap !== 0;
-  const ofKeys = (text: (j: string) => string): string =>
-    isLong ? `for (var j = 0u; j < 4u; j++) { ${text("j")} }` : unrolled(4, (j) => text(`${j}u`));
+  // Scores that are ordinary numbers and seen by all need no marks; where something else is done to them, all are gone through, in loops: compilers
+  // put each call's whole text in its place.
+  const isPlain = mask === undefined && padding === undefined && softcap === 0;
+  const row = (r: number): string => `min(first + ${r * lines}u + y, groupRows - 1u)`;
+  const seenKeys = "(keys >= vec4i(seen.x)) & (keys < vec4i(seen.y))";
+  const marks = unrolled(
+    each,
+    (r) => `{
+      let seen = sight[${r * lines}u + y];
+      ${
+        isPlain
+          ? `s${r} = select(vec4f(${hidden}), boundedScores(s${r}), ${seenKeys});`
+          : `let query = ${row(r)} / p.group;
+      let head = keyHead * p.group + ${row(r)} % p.group;
+      for (var j = 0u; j < ${keysEach}u; j++) { s${r}[j] = finished(s${r}[j], sample, head, query, u32(keys[j])); }
+      s${r} = select(vec4f(${hidden}), s${r}, ${seenKeys});`
+      }
+    }`,
+  );
 
   return `
-var<workgroup> staged: array<vec4f, ${chunk * weightsPitch}>;
-var<workgroup> rowTile: array<vec4f, ${Math.max(counts.key, counts.value)}>;
-${isShuffled ? "" : `var<workgroup> exchange: array<f32, ${rows * sides}>;`}
+var<workgroup> staged: array<vec4f, ${sizes.staged}>;
+var<workgroup> rowTile: array<vec4f, ${sizes.rowTile}>;
+var<workgroup> sight: array<vec2i, ${rows}>;
+${sizes.isShuffled ? "" : `var<workgroup> exchange: array<f32, ${rows * sides}>;`}
 
 @compute @workgroup_size(${invocations}) fn main(
   @builtin(workgroup_id) place: vec3u, @builtin(num_workgroups) places: vec3u, @builtin(local_invocation_index) local: u32,
@@ -174,17 +252,14 @@ ${isShuffled ? "" : `var<workgroup> exchange: array<f32, ${rows * sides}>;`}
   let late = visible(sample, keyHead, final_ / p.group);
   let low = max(min(early.x, late.x), 0);
   let high = max(early.y, late.y);
+  let everyFrom = max(early.x, late.x);
+  let everyTo = min(early.y, late.y);
+  for (var at = local; at < ${rows}u; at += ${invocations}u) {
+    sight[at] = visible(sample, keyHead, min(first + at, groupRows - 1u) / p.group);
+  }
   let x = local % ${sides}u;
   let y = local / ${sides}u;
-  ${unrolled(
-    each,
-    (r) => `let row${r} = first + ${r * lines}u + y;
-  let query${r} = min(row${r}, groupRows - 1u) / p.group;
-  let head${r} = keyHead * p.group + min(row${r}, groupRows - 1u) % p.group;
-  let seen${r} = visible(sample, keyHead, query${r});
-  var top${r} = ${hidden};
-  var total${r} = 0.0;`,
-  )}
+  ${unrolled(each, (r) => `var top${r} = ${hidden}; var total${r} = 0.0;`)}
   ${ofSums((r, j) => `var sum${r}_${j} = vec4f();`)}
   ${registers("query_", counts.query, wordsType(query))} ${registers("key_", counts.key, wordsType(key))} ${registers("value_", counts.value, wordsType(value))}
   ${registers("keyFrom", counts.key, "u32")} ${registers("near", counts.key, "u32")} ${registers("queryFrom", counts.query, "u32")}
@@ -201,18 +276,24 @@ ${isShuffled ? "" : `var<workgroup> exchange: array<f32, ${rows * sides}>;`}
       ${chunks === 1 ? "" : `if (base + ${chunk}u < ${chunks * chunk}u) { ${loadPair(`base + ${chunk}u`)} }`}
       for (var quad = 0u; quad < ${chunk}u; quad++) {
       ${unrolled(each, (r) => `let q${r} = staged[quad * ${rows}u + ${r * lines}u + y];`)}
-        ${unrolled(4, (j) => `{ let k = rowTile[quad * ${keys}u + ${j * sides}u + x]; ${unrolled(each, (r) => addedProducts(`s${r}[${j}]`, `q${r}`, "k"), " ")} }`)}
+        ${unrolled(keysEach, (j) => `{ let k = rowTile[quad * ${keys}u + ${j * sides}u + x]; ${unrolled(each, (r) => addedProducts(`s${r}[${j}]`, `q${r}`, "k"), " ")} }`)}
       }
     }
     ${loadValues("0u")}
-    let key = front + 4 * i32(x);
-    ${unrolled(
-      each,
-      (r) => `s${r} *= p.scale;
-    ${ofKeys((j) => `s${r}[${j}] = select(${hidden}, finished(s${r}[${j}], sample, head${r}, query${r}, u32(key + i32(${j}))), key + i32(${j}) >= seen${r}.x && key + i32(${j}) < seen${r}.y);`)}
-    var best${r} = max(max(s${r}.x, s${r}.y), max(s${r}.z, s${r}.w));`,
-    )}
-    ${together("best", each, (one, other) => `max(${one}, ${other})`, isShuffled)}
+    let keys = vec4i(front + ${keysEach} * i32(x)) + vec4i(0, 1, 2, 3);
+    ${unrolled(each, (r) => `s${r} *= p.scale;`, " ")}
+    ${
+      isPlain
+        ? `var bits = vec4u();
+    ${unrolled(each, (r) => `bits = max(bits, bitcast<vec4u>(s${r}) & vec4u(0x7fffffffu));`)}
+    let isMarked = front < everyFrom || front + ${keys} > everyTo || max(max(bits.x, bits.y), max(bits.z, bits.w)) > ${ordinary};`
+        : "let isMarked = true;"
+    }
+    if (isMarked) {
+      ${marks}
+    }
+    ${unrolled(each, (r) => `var best${r} = max(max(s${r}.x, s${r}.y), max(s${r}.z, s${r}.w));`)}
+    ${together("best", sizes, (one, other) => `max(${one}, ${other})`)}
     workgroupBarrier();
     ${unrolled(
       each,
@@ -220,7 +301,8 @@ ${isShuffled ? "" : `var<workgroup> exchange: array<f32, ${rows * sides}>;`}
       let next = max(top${r}, best${r});
       let shrink = exp(top${r} - next);
       top${r} = next;
-      let own = select(exp(s${r} - next), vec4f(), s${r} < vec4f(${least}));
+      var own = exp(s${r} - next);
+      if (isMarked) { own = select(own, vec4f(), s${r} < vec4f(${least})); }
       total${r} = total${r} * shrink + dot(own, vec4f(1.0));
       staged[x * ${weightsPitch}u + ${r * lines}u + y] = ${mask === undefined ? "own" : `select(own, vec4f(-1.0), ${isHidden(`s${r}`, "vec4f")})`};
       ${unrolled(across, (j) => `sum${r}_${j} *= shrink;`, " ")}
@@ -245,19 +327,21 @@ ${isShuffled ? "" : `var<workgroup> exchange: array<f32, ${rows * sides}>;`}
     }
   }
 
-  ${together("total", each, (one, other) => `${one} + ${other}`, isShuffled)}
+  ${together("total", sizes, (one, other) => `${one} + ${other}`)}
   ${unrolled(
     each,
     (r) => `{
+    let query = ${row(r)} / p.group;
+    let head = keyHead * p.group + ${row(r)} % p.group;
     var total = total${r};
     var above = top${r};
-    ${sink === undefined ? "" : `above = max(above, sinkOf(head${r})); total = total * exp(top${r} - above) + exp(sinkOf(head${r}) - above);`}
+    ${sink === undefined ? "" : `above = max(above, sinkOf(head)); total = total * exp(top${r} - above) + exp(sinkOf(head) - above);`}
     let shrink = ${sink === undefined ? "1.0" : `exp(top${r} - above)`};
-    if (row${r} < groupRows) {
+    if (first + ${r * lines}u + y < groupRows) {
       var sums = array<vec4f, ${across}>(${unrolled(across, (j) => `sum${r}_${j}`, ", ")});
       for (var j = 0u; j < ${across}u; j++) {
         let quad = j * ${sides}u + x;
-        if (quad < ${valueQuads}u) { writeQuad(sample, head${r}, query${r}, quad, weighedMean(sums[j] * shrink, total, above)); }
+        if (quad < ${valueQuads}u) { writeQuad(sample, head, query, quad, weighedMean(sums[j] * shrink, total, above)); }
       }
     }
   }`,

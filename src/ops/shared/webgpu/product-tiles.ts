@@ -3,7 +3,8 @@
  * in workgroup memory, some of k at a time. The next ones are loaded while these are multiplied, and stay as they were loaded until they are put there.
  *
  * In float32, four values along k are one vector of either tile. In float16, four columns are: sums of four go from instruction to instruction in
- * pairs of float16, and are added to those of float32 every `depth` of k.
+ * pairs of float16, and are added to those of float32 every `depth` of k. A sum that float16 cannot hold is told by its exponent, and those of that
+ * depth are computed again in float32: neither large activations nor sums that cancel later are lost.
  *
  * Places in workgroup memory are sums and products of the invocation's index that cannot leave the array, and vectors that invocations read together
  * are neighbours, so that neither bounds nor banks cost time.
@@ -199,7 +200,21 @@ var<workgroup> rightTile: array<vec4<f16>, ${depth * wide}>;`,
         )
         .join("\n      ")}
     }
-    ${own.flatMap((i) => quads.map((j) => `${sumOf(i, j)} += vec4f(h${i}_${j});`)).join(" ")}`,
+    var large = vec2u();
+    ${own.flatMap((i) => quads.map((j) => `large |= (bitcast<vec2u>(h${i}_${j}) & vec2u(0x7c007c00u)) + vec2u(0x04000400u);`)).join(" ")}
+    if (((large.x | large.y) & 0x80008000u) == 0u) {
+      ${own.flatMap((i) => quads.map((j) => `${sumOf(i, j)} += vec4f(h${i}_${j});`)).join(" ")}
+    } else {
+      for (var k = 0u; k < ${depth}u; k++) {
+        ${own.map((i) => `let a${i} = f32(leftTile[k / 4u * ${rows}u + ${i * down}u + y][k % 4u]);`).join(" ")}
+        ${quads
+          .map(
+            (j) => `{ let b = vec4f(rightTile[k * ${wide}u + ${j * across}u + x]);
+        ${own.map((i) => `${sumOf(i, j)} += a${i} * b;`).join(" ")} }`,
+          )
+          .join("\n        ")}
+      }
+    }`,
     sums: "",
   };
 }

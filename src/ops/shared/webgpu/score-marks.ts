@@ -31,6 +31,13 @@ export const scoreFunctions = {
   let isBroken = (bits == 0x7f800000u) | ((bits & 0x7fffffffu) > 0x7f800000u);
   return select(select(clamp(score, ${least}, ${greatest}), ${nothing}, bits == 0xff800000u), ${broken}, isBroken);
 }`,
+  // The same of four scores.
+  boundedScores: `fn boundedScores(scores: vec4f) -> vec4f {
+  let bits = bitcast<vec4u>(scores);
+  let areBroken = (bits == vec4u(0x7f800000u)) | ((bits & vec4u(0x7fffffffu)) > vec4u(0x7f800000u));
+  let bounded = clamp(scores, vec4f(${least}), vec4f(${greatest}));
+  return select(select(bounded, vec4f(${nothing}), bits == vec4u(0xff800000u)), vec4f(${broken}), areBroken);
+}`,
   // Values by their weights' sum, given the greatest score of their row: zeros where all keys are hidden, NaN where softmax has no number.
   weighedMean: `fn weighedMean(sum: vec4f, total: f32, top: f32) -> vec4f {
   if (top > ${greatest} || (total == 0.0 && top > ${lowest})) { return vec4f(notANumber()); }
