@@ -327,10 +327,13 @@ test("workers that end at any step of their work never make a wrong result", asy
       for (let run = 0; run < 50 && found === "none"; run++)
         found = await codeOf(async () => same(await decode(session), expected));
       codes[found] = (codes[found] ?? 0) + 1;
-      // The other worker may end too.
-      const next = await codeOf(async () => same(await decode(session), expected));
-      assert(["none", "thread-lost"].includes(next), next);
-      same(await decode(session), expected);
+      // Each of the two workers may end, at once or in a later run, and costs one run at most.
+      let ended = found === "none" ? 0 : 1;
+      for (let next = "unknown"; next !== "none"; ) {
+        next = await codeOf(async () => same(await decode(session), expected));
+        if (next !== "none") assert.equal(next, "thread-lost", String(ended++));
+        assert(ended <= 2, ended + " runs lost to two workers");
+      }
       await session.release();
     }
     await until(() => workers.size === 0, "no worker is left");
