@@ -175,7 +175,7 @@ const commands = needNothing.flatMap(({ page, language, code }) =>
 /** Programs and commands in one process, in which the package is loaded once; how each of them ended, by its name. */
 async function runTogether(): Promise<Readonly<Record<string, Ended>>> {
   const work = join(installed.project, "together.json");
-  const commandLine = join(installed.project, "node_modules/insitu/dist/node/command-line.js");
+  const commandLine = join(installed.project, "node_modules/insitu/dist/lib/command-line.js");
   const listed = [
     ...programs.map((block) => ({ name: nameOf(block), folder: placeOf(block.page), program: compiledOf(block) })),
     ...commands.flatMap(([page, line]) => {
