@@ -44,7 +44,7 @@ export const textOptions: Readonly<Record<string, CommandOption>> = {
   stop: { value: "text", describes: "a string that ends the text" },
   "control-tokens": {
     value: "how",
-    describes: "text spelled like a control token: read as that token (default for prompts), or plain text (for chats)",
+    describes: "text that looks like a control token: read as one (default for prompts), or plain (default in chats)",
   },
   speculate: { describes: "speculative decoding: guess tokens by what the text said before" },
   draft,

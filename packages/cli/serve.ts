@@ -163,7 +163,7 @@ export const serve: Command = {
     const listening = await listen(server, host, numberOf(options, "port") ?? 8080).catch(giveUp);
     if (!isLocal(host) && settings.apiKeys?.length === 0)
       console.error(
-        `insitu: warning: ${host} can be reached by others, and no key is asked for; give --api-key-file or INSITU_API_KEY`,
+        `insitu: warning: ${host} can be reached by other machines, and no key is required; give --api-key-file or INSITU_API_KEY`,
       );
     try {
       await server.ready;
