@@ -1,5 +1,6 @@
 // The page for long: every control by keyboard alone, faults that axe-core finds in both schemes, calls of tools, reasoning, schemas, texts from right to
 // left, files out and in, a folder that is dropped, and a text computed on WebGPU.
+import { spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,6 +8,7 @@ import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { CausalLM } from "../../src/entry/node.js";
 import { findChromium, startChromium } from "../browser/chromium.js";
+import { builtCommand } from "../support/built.js";
 import { hermesTemplate, loadModel, serveScript } from "../serve/scripted-engine.js";
 import { ask, longestTask, modelFolder, openPage, processorTime, ready, seriousFaults, serveSite } from "./support.js";
 
@@ -55,7 +57,72 @@ const tools = JSON.stringify([
   { type: "function", function: { name: "weather", parameters: { type: "object", properties: { city: {} } } } },
 ]);
 
+/** Turns with the cache view and without. */
+const turns = Number(process.env["INSITU_TURNS"] ?? 24);
+
+/** Makes the same text with the cache view and without, in turns: says how fast each was, and that neither text nor page moved. */
+async function inTurns(page: Page, where: string): Promise<void> {
+  await ready(page);
+  await page.evaluate(`window.moved = []; new PerformanceObserver((list) => list.getEntries().forEach((entry) => window.moved.push(
+    ...entry.sources.map(({ node }) => (node?.outerHTML ?? node?.parentElement?.outerHTML ?? "gone").slice(0, 120))))).observe({ type: "layout-shift" })`);
+  await page.locator("#open-settings").click();
+  for (const [name, value] of Object.entries({ maxTokens: "400", minTokens: "400", seed: "5" }))
+    await page.locator(`#setting-${name}`).fill(value);
+  await page.locator("#open-settings").click();
+  const rates = { with: [] as number[], without: [] as number[] };
+  const seconds = { with: 0, without: 0 };
+  const texts = new Set<string>();
+  let [longTasks, longest] = [0, 0];
+  for (let turn = 0; turn < turns; turn++) {
+    // In turns, and each kind first as often as second.
+    const which = (turn + Math.floor(turn / 2)) % 2 === 0 ? "without" : "with";
+    await page.getByRole("button", { name: "New", exact: true }).click();
+    const isOpen = (await page.locator("#open-cache").getAttribute("aria-pressed")) === "true";
+    if (isOpen !== (which === "with")) await page.locator("#open-cache").click();
+    await page.locator(".debug button").click();
+    await page.locator("#say").fill("Once upon a time there was a king who");
+    const before = processorTime();
+    await page.locator("#say").press("Enter");
+    await page.locator("[data-took]").waitFor();
+    seconds[which] += processorTime() - before;
+    texts.add(await page.locator(".message.assistant .as-is").innerText());
+    const debug = page.locator(".debug");
+    const shift = Number(await debug.getAttribute("data-shift"));
+    expect(shift, String(await page.evaluate("JSON.stringify(window.moved.slice(-4))"))).toBeLessThan(0.001);
+    rates[which].push(Number(/([\d.]+) a second/.exec(await page.locator("[data-took]").innerText())![1]));
+    longTasks += Number(await debug.getAttribute("data-long-tasks"));
+    longest = Math.max(longest, Number(await debug.getAttribute("data-longest")));
+  }
+  expect(texts.size).toBe(1);
+  const middle = (list: readonly number[]): number => list.toSorted((a, b) => a - b)[list.length >> 1];
+  const pairs = rates.with.map((rate, at) => rate / rates.without[at]);
+  console.log(
+    [
+      `${where}, ${turns} turns: tokens a second with the cache view ${middle(rates.with)}, without ${middle(rates.without)}:`,
+      `${(middle(rates.with) / middle(rates.without)).toFixed(3)} ×, in pairs ${middle(pairs).toFixed(3)} ×;`,
+      `processor time ${seconds.with.toFixed(2)} s, ${seconds.without.toFixed(2)} s: ${(seconds.with / seconds.without).toFixed(3)} ×;`,
+      `tasks over 50 ms ${longTasks}, longest ${longest.toFixed(0)} ms`,
+    ].join(" "),
+  );
+  // Rates swing with whatever else the machine does, and so does this, but less.
+  expect(seconds.with).toBeLessThanOrEqual(1.15 * seconds.without);
+}
+
 describe.skipIf(chromium === undefined || !soak)("over a server, for long", () => {
+  test("tells the same text with the cache view and without", async () => {
+    const child = spawn(process.execPath, [builtCommand, "serve", "--port", "0"], {
+      stdio: ["ignore", "pipe", "ignore"],
+    });
+    const address = await new Promise<string>((resolve) => {
+      child.stdout.once("data", (line) => resolve(/http:\S+/.exec(String(line))![0]));
+    });
+    const { page } = await openPage(browser, address);
+    await page.goto(`${address}/?debug`);
+    await inTurns(page, "over a server");
+    await page.context().close();
+    child.kill();
+  });
+
   test("every control by keyboard alone; axe-core in both schemes", async () => {
     const served = await serveScript(lm, () => ({ text: "A **bold** word.\n\n```js\nlet a = 1;\n```" }));
     const { page, problems } = await openPage(browser, served.address);
@@ -282,37 +349,7 @@ describe.skipIf(chromium === undefined || !soak)("in the browser alone, for long
     const site = await serveSite();
     const { page } = await openPage(browser, site.base);
     await page.goto(`${site.base}/?debug`);
-    await ready(page);
-    await page.evaluate(`window.moved = []; new PerformanceObserver((list) => list.getEntries().forEach((entry) => window.moved.push(
-      ...entry.sources.map(({ node }) => (node?.outerHTML ?? node?.parentElement?.outerHTML ?? "gone").slice(0, 120))))).observe({ type: "layout-shift" })`);
-    await page.locator("#open-settings").click();
-    for (const [name, value] of Object.entries({ maxTokens: "400", minTokens: "400", seed: "5" }))
-      await page.locator(`#setting-${name}`).fill(value);
-    await page.locator("#open-settings").click();
-    const rates = { with: [] as number[], without: [] as number[] };
-    const seconds = { with: 0, without: 0 };
-    const texts = new Set<string>();
-    for (let turn = 0; turn < 24; turn++) {
-      // In turns, and each kind first as often as second.
-      const which = (turn + Math.floor(turn / 2)) % 2 === 0 ? "without" : "with";
-      await page.getByRole("button", { name: "New", exact: true }).click();
-      const isOpen = (await page.locator("#open-cache").getAttribute("aria-pressed")) === "true";
-      if (isOpen !== (which === "with")) await page.locator("#open-cache").click();
-      await page.locator(".debug button").click();
-      await page.locator("#say").fill("Once upon a time there was a king who");
-      const before = processorTime();
-      await page.locator("#say").press("Enter");
-      await page.locator("[data-took]").waitFor();
-      seconds[which] += processorTime() - before;
-      texts.add(await page.locator(".message.assistant .as-is").innerText());
-      const debug = page.locator(".debug");
-      const shift = Number(await debug.getAttribute("data-shift"));
-      expect(shift, String(await page.evaluate("JSON.stringify(window.moved.slice(-4))"))).toBeLessThan(0.001);
-      const took = await page.locator("[data-took]").innerText();
-      rates[which].push(Number(/([\d.]+) a second/.exec(took)![1]));
-      console.log(`${which} the cache view: ${took.replaceAll("\n", ", ")}; ${await debug.innerText()}`);
-    }
-    expect(texts.size).toBe(1);
+    await inTurns(page, "in the browser");
     await page.getByRole("button", { name: "Regenerate" }).click();
     await page.getByText("2/2").waitFor();
     await page.locator("[data-took]").waitFor();
@@ -324,16 +361,6 @@ describe.skipIf(chromium === undefined || !soak)("in the browser alone, for long
     }
     console.log(`branches of 400 tokens switched in ${switched.map((each) => each.toFixed(0)).join(", ")} ms`);
     expect(Math.min(...switched)).toBeLessThan(100);
-    const middle = (list: readonly number[]): number => list.toSorted((a, b) => a - b)[list.length >> 1];
-    const pairs = rates.with.map((rate, at) => rate / rates.without[at]);
-    console.log(
-      `tokens a second with the cache view ${middle(rates.with)}, without ${middle(rates.without)}; in pairs ${middle(pairs).toFixed(2)} ×`,
-    );
-    console.log(
-      `processor time with the cache view ${seconds.with.toFixed(2)} s, without ${seconds.without.toFixed(2)} s: ${(seconds.with / seconds.without).toFixed(3)} ×`,
-    );
-    // Rates swing with whatever else the machine does, and so does this, but less.
-    expect(seconds.with).toBeLessThanOrEqual(1.15 * seconds.without);
     await page.context().close();
     site.close();
   });

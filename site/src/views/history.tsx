@@ -8,6 +8,14 @@ import { begin, current, currentId, open, rename } from "../state/talk.js";
 import { Icon } from "./icon.js";
 import { Twice } from "./twice.js";
 
+/** The time of what was said today, the day of what was said before. */
+function when(updated: number): string {
+  const date = new Date(updated);
+  return date.toDateString() === new Date().toDateString()
+    ? date.toLocaleTimeString([], { hour: "numeric", minute: "2-digit" })
+    : date.toLocaleDateString();
+}
+
 function download(name: string, text: string, type: string): void {
   const url = URL.createObjectURL(new Blob([text], { type }));
   const link = document.createElement("a");
@@ -80,7 +88,7 @@ export function History({ onClose }: { readonly onClose: () => void }): VNode {
                 >
                   <span dir="auto">{titleOf(each)}</span>
                   <small>
-                    {new Date(each.updated).toLocaleDateString()}
+                    {when(each.updated)}
                     {each.mode === "raw" ? " · text" : ""}
                   </small>
                 </button>

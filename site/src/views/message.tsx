@@ -8,6 +8,7 @@ import {
   begin,
   current,
   goOn,
+  host,
   making,
   regenerate,
   rewrite,
@@ -131,12 +132,14 @@ function Parsed({ text }: { readonly text: string }): VNode {
   );
 }
 
-function Took({ said }: { readonly said: Said }): VNode | null {
+function Took({ said, isMaking }: { readonly said: Said; readonly isMaking: boolean }): VNode | null {
   const { stats, finish } = said;
   if (stats === undefined || stats.newTokens === 0) return null;
   const { newTokens, promptTokens, reusedTokens, firstTokenMilliseconds, tokensPerSecond } = stats;
+  // The last token is drawn, and has no row yet.
+  const isFull = promptTokens + newTokens >= (host.value.model.value?.context ?? Infinity);
   return (
-    <p class="note" data-took>
+    <p class="note" data-took={isMaking ? undefined : true}>
       <span>{countText(newTokens)} tokens</span>
       {tokensPerSecond > 0 ? <span>{tokensPerSecond.toFixed(tokensPerSecond < 10 ? 1 : 0)} a second</span> : null}
       <span>first after {countText(firstTokenMilliseconds)} ms</span>
@@ -145,7 +148,7 @@ function Took({ said }: { readonly said: Said }): VNode | null {
           {countText(reusedTokens)} of {countText(promptTokens)} reused
         </span>
       ) : null}
-      {finish === "length" ? <span class="warm">cut at the limit</span> : null}
+      {finish === "length" ? <span class="warm">{isFull ? "the context is full" : "cut at the limit"}</span> : null}
       {finish === "stopped" ? <span class="warm">stopped</span> : null}
     </p>
   );
@@ -237,6 +240,7 @@ export const Message = memo(function Message({ said, siblings, isMaking, isRaw }
   const { role, error, content } = said;
   const isUser = role === "user";
   const isBusy = making.value !== undefined;
+  const isTooLong = error !== undefined && /context|longer than|characters/.test(error);
   return (
     <article class={`message ${role}${isRaw ? " raw" : ""}`} aria-label={isUser ? "You" : "Model"} aria-busy={isMaking}>
       {isEdited ? (
@@ -248,12 +252,12 @@ export const Message = memo(function Message({ said, siblings, isMaking, isRaw }
         <div class="problem" role="alert">
           <p>{error}</p>
           <div class="row">
-            {/context|longer than|characters/.test(error) ? (
-              <button type="button" onClick={() => begin(current.value.mode)}>
+            {isTooLong ? (
+              <button type="button" class="main" onClick={() => begin(current.value.mode)}>
                 New conversation
               </button>
             ) : null}
-            <button type="button" class="main" disabled={isBusy} onClick={() => regenerate(said)}>
+            <button type="button" class={isTooLong ? "" : "main"} disabled={isBusy} onClick={() => regenerate(said)}>
               Send again
             </button>
             {content !== "" ? (
@@ -264,12 +268,12 @@ export const Message = memo(function Message({ said, siblings, isMaking, isRaw }
           </div>
         </div>
       ) : null}
-      {isMaking || isEdited || (error !== undefined && content === "" && siblings.length < 2) ? null : (
+      {(isMaking && isUser) || isEdited || (error !== undefined && content === "" && siblings.length < 2) ? null : (
         <footer>
-          {isUser ? null : <Took said={said} />}
-          <span class="actions">
+          {isUser ? null : <Took said={said} isMaking={isMaking} />}
+          <span class={`actions${isMaking ? " unseen" : ""}`} inert={isMaking}>
             <Branches said={said} siblings={siblings} />
-            {content !== "" ? (
+            {content !== "" || isMaking ? (
               <button type="button" onClick={() => void copy(said)} title="Copy">
                 <Icon name={copied.value === said.id ? "done" : "copy"} />
                 <span class="hidden">{copied.value === said.id ? "Copied" : "Copy"}</span>
@@ -296,7 +300,9 @@ export const Message = memo(function Message({ said, siblings, isMaking, isRaw }
                 </button>
               </>
             )}
-            {isBusy ? null : <Twice label="Delete this message and what follows on it" onSure={() => takeBack(said)} />}
+            {isBusy && !isMaking ? null : (
+              <Twice label="Delete this message and what follows on it" onSure={() => takeBack(said)} />
+            )}
           </span>
         </footer>
       )}
