@@ -1,5 +1,5 @@
 /** A language model that a thread runs, and its conversations, as the page sees them: `CausalLM`'s names, without its blocking the page. */
-import { optionsOf, optionsWithoutNull } from "#insitu/base/arguments.js";
+import { checkSignal, optionsOf, optionsWithoutNull } from "#insitu/base/arguments.js";
 import { InsituError } from "#insitu/base/error.js";
 import { valueText } from "#insitu/base/value-text.js";
 import type { BatchToken } from "#insitu/generate/batch.js";
@@ -14,6 +14,7 @@ import { type GenerateOptions, generateOptionNames, type ModelDefaults } from "#
 import type { Prompt } from "#insitu/generate/prompt-items.js";
 import type { ObjectSchema } from "#insitu/generate/standard-schema.js";
 import type { EncodeOptions } from "#insitu/generate/tokenizer.js";
+import type { HubOptions } from "#insitu/hub/models-api.js";
 import type { SessionExplanation } from "#insitu/session/session.js";
 import { splitOptions } from "./crossing.js";
 import { Link, type StartThread } from "./link.js";
@@ -38,22 +39,30 @@ export class RemoteModel {
     this.tokenizer = new RemoteTokenizer(link, facts);
   }
 
-  /** Starts a thread and loads the model there; the thread ends where that fails. */
+  /** Starts a thread and loads the model there; the thread ends where that fails, or where the signal of a download comes. */
   protected static async prepare(
     start: StartThread,
     source: string | object | undefined,
-    options: LoadLanguageModelOptions | undefined,
+    options: (LoadLanguageModelOptions & { readonly hub?: HubOptions }) | undefined,
     base: string | undefined,
   ): Promise<{ readonly link: Link; readonly facts: ModelFacts }> {
-    const split = splitOptions("the options of CausalLM.load", options);
+    const { signal, ...hub } = options?.hub ?? {};
+    checkSignal(signal);
+    signal?.throwIfAborted();
+    const split = splitOptions("the options of CausalLM.load", signal === undefined ? options : { ...options, hub });
     const link = new Link(start);
+    const stop = (): void => link.end();
+    signal?.addEventListener("abort", stop, { once: true });
     try {
       if (base !== undefined) link.send({ kind: "base", url: base });
       const given = { source: source instanceof URL ? source.href : source, options: split.options };
       return { link, facts: await link.ask("loadModel", given, { listeners: split.listeners }) };
     } catch (error) {
       link.end();
+      signal?.throwIfAborted();
       throw error;
+    } finally {
+      signal?.removeEventListener("abort", stop);
     }
   }
 

@@ -1,7 +1,7 @@
 // The page for long: every control by keyboard alone, faults that axe-core finds in both schemes, calls of tools, reasoning, schemas, texts from right to
 // left, files out and in, a folder that is dropped, and a text computed on WebGPU.
 import { spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
@@ -9,6 +9,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { CausalLM } from "../../src/entry/node.js";
 import { findChromium, startChromium } from "../browser/chromium.js";
 import { builtCommand } from "../support/built.js";
+import { startHub } from "../hub/local-hub.js";
 import { hermesTemplate, loadModel, serveScript } from "../serve/scripted-engine.js";
 import { ask, longestTask, modelFolder, openPage, processorTime, ready, seriousFaults, serveSite } from "./support.js";
 
@@ -362,6 +363,80 @@ describe.skipIf(chromium === undefined || !soak)("in the browser alone, for long
     console.log(`branches of 400 tokens switched in ${switched.map((each) => each.toFixed(0)).join(", ")} ms`);
     expect(Math.min(...switched)).toBeLessThan(100);
     await page.context().close();
+    site.close();
+  });
+
+  test("loads by hub name: stopped, loaded, kept, removed; the conversation stays, and so do reasoning and JSON", async () => {
+    const repository = new Map<string, Uint8Array>();
+    for (const path of readdirSync(modelFolder, { recursive: true, encoding: "utf8" }))
+      if (statSync(join(modelFolder, path)).isFile())
+        repository.set(path.replace("model.onnx", "model_q4.onnx"), readFileSync(join(modelFolder, path)));
+    // It thinks, always: the template says so.
+    const template = "{{ messages[-1].content }}<think>{# thoughts stand between <think> and </think> #}";
+    repository.set("tokenizer_config.json", Buffer.from(JSON.stringify({ chat_template: template })));
+    const hub = await startHub(new Map([["somebody/thinker", repository]]));
+    const site = await serveSite();
+    const { page, problems } = await openPage(browser, site.base);
+    let held = (): void => {};
+    let isHeld = true;
+    await page.context().route("https://huggingface.co/**", async (route) => {
+      if (isHeld && route.request().url().includes(".onnx")) await new Promise<void>((go) => (held = go));
+      const url = route.request().url().replace("https://huggingface.co", hub.url);
+      await route.fulfill({ response: await route.fetch({ url }) }).catch(() => {});
+    });
+    await page.goto(site.base);
+    await ready(page);
+    await page.locator("#open-settings").click();
+    await page.locator("#setting-maxTokens").fill("24");
+    await page.locator("#open-settings").click();
+    await ask(page, "Once upon a time");
+    await page.locator("#open-models").click();
+    await page.getByLabel("A name on the hub, or a URL").fill("somebody/thinker");
+    await page.keyboard.press("Enter");
+    await page.getByRole("button", { name: "Stop", exact: true }).first().click();
+    await page.getByRole("alert").getByText("Loading was stopped").first().waitFor();
+    isHeld = false;
+    held();
+    const choice = page.locator(".choices li").filter({ hasText: "somebody/thinker" });
+    await choice.getByRole("button", { name: "Load" }).click();
+    await choice.getByText("in use").waitFor();
+    await choice.getByText("kept").waitFor();
+    expect(await page.locator(".message").count()).toBe(2);
+    await page.locator('label:has-text("Chat") input').first().check({ force: true });
+    await ask(page, "Think of a wolf");
+    await page.locator(".message summary").getByText("Reasoning").click();
+    expect((await page.locator(".message.assistant .fold .as-is").innerText()).length).toBeGreaterThan(10);
+
+    // Models are chosen again as they were left; one that is not wanted any more goes.
+    await page.reload();
+    await ready(page);
+    await page.locator("#open-models").getByText("somebody/thinker").waitFor();
+    await page.locator("#open-models").click();
+    await page
+      .locator(".choices li")
+      .filter({ hasText: "Fairy tales" })
+      .getByRole("button", { name: /Use|Load/ })
+      .click();
+    await page.locator(".choices .current").filter({ hasText: "Fairy tales" }).waitFor();
+    await page.getByLabel("Remove somebody/thinker from this browser").click();
+    await expect.poll(() => page.getByLabel("Remove somebody/thinker from this browser").count()).toBe(0);
+
+    await page.locator("#open-settings").click();
+    await page.locator("#setting-tools").fill(tools);
+    await ask(page, "Hello");
+    await page
+      .locator(".message .problem")
+      .getByText(/option tools: /)
+      .waitFor();
+    await page.locator("#setting-tools").fill("");
+    const schema = { type: "object", properties: { tall: { type: "boolean" } }, required: ["tall"] };
+    await page.locator("#setting-jsonSchema").fill(JSON.stringify(schema));
+    await page.locator(".message .problem").getByRole("button", { name: "Send again" }).click();
+    const parsed = page.locator(".message.assistant").last().locator(".fold").filter({ hasText: "Parsed JSON" });
+    expect(JSON.parse(await parsed.locator("pre").innerText())).toEqual({ tall: expect.any(Boolean) });
+    expect(problems.filter((text) => !/404|huggingface/.test(text))).toEqual([]);
+    await page.context().close();
+    await hub.close();
     site.close();
   });
 

@@ -243,6 +243,21 @@ describe("a language model", () => {
       );
   });
 
+  test("a loading that nobody wants any more ends with its thread", async () => {
+    const stop = new AbortController();
+    const loading = CausalLM.load(folder.path, { threads: 1, hub: { signal: stop.signal } });
+    stop.abort(new Error("another one"));
+    expect(await refusal(loading)).toMatchObject({ message: "another one" });
+    const late = CausalLM.load(folder.path, { hub: { signal: stop.signal } });
+    expect(await refusal(late)).toMatchObject({ message: "another one" });
+    expect(await refusal(CausalLM.load(folder.path, { hub: { signal: 7 as never } }))).toMatchObject({
+      code: "invalid-argument",
+    });
+    const other = await CausalLM.load(folder.path, { threads: 1, hub: { signal: new AbortController().signal } });
+    expect(await other.decode(await other.encode("wolf"))).toBe("wolf");
+    await other.release();
+  });
+
   test("a thread that was released refuses, and its texts end", async () => {
     const other = await CausalLM.load(folder.path, { threads: 1 });
     const reading = other.generate("abc", greedy)[Symbol.asyncIterator]();

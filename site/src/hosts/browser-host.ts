@@ -237,7 +237,8 @@ export class BrowserHost implements Host {
     this.model.value = undefined;
     try {
       await before?.release();
-      const lm = await this.#open(source, (loaded, total) => {
+      const { signal } = this.#stopping;
+      const lm = await this.#open(source, signal, (loaded, total) => {
         if (turn === this.#turn) this.state.value = { kind: "loading", what: title, loaded, total };
       });
       if (turn !== this.#turn) return void lm.release();
@@ -260,11 +261,12 @@ export class BrowserHost implements Host {
   /** Loads on pages, which branches share; a model that does not lie on pages has a cache of rows. */
   async #open(
     source: string | FileSystemDirectoryHandle | readonly File[],
+    signal: AbortSignal,
     onProgress: (loaded: number, total: number) => void,
   ): Promise<CausalLM> {
     const asked = this.models.backend.value;
     const backend = asked === "auto" && (await lacksGpu()) ? "wasm" : asked;
-    const common = { backend, onProgress, onFallback: (): void => {} };
+    const common = { backend, onProgress, onFallback: (): void => {}, hub: { signal } };
     const given = source as string;
     try {
       return await CausalLM.load(given, { ...common, cache: "paged", keep: 8 });
