@@ -138,15 +138,31 @@ describe.skipIf(chromium === undefined || !soak)("over a server, for long", () =
       await expect.poll(() => page.locator('[aria-busy="true"]').count()).toBe(0);
     }
     await page.getByText("3/3").waitFor();
+    // The focus goes along: through branches with one key, and back to where one came from.
+    const focused = (): Promise<string> =>
+      page.evaluate("document.activeElement.title || document.activeElement.id || document.activeElement.tagName");
+    await expect.poll(focused).toBe("say");
     await tabTo(page, 'button[aria-label="Branch before"]');
-    await page.keyboard.press("Space");
-    await page.getByText("2/3").waitFor();
+    for (const shown of ["2/3", "1/3", "2/3"]) {
+      await page.keyboard.press("Space");
+      await page.getByText(shown).waitFor();
+    }
     await tabTo(page, 'button[title="Edit and branch"]');
+    await page.keyboard.press("Enter");
+    await page.keyboard.press("Escape");
+    await expect.poll(focused).toBe("Edit and branch");
     await page.keyboard.press("Enter");
     await page.keyboard.type(" again");
     await page.keyboard.press("Enter");
     await page.locator(".message.user").getByText("2/2").waitFor();
     await expect.poll(() => page.locator('[aria-busy="true"]').count()).toBe(0);
+    await expect.poll(focused).toBe("say");
+    await tabTo(page, 'button[title="Rename"]');
+    await page.keyboard.press("Enter");
+    await page.keyboard.type("Named");
+    await page.keyboard.press("Enter");
+    await expect.poll(focused).toBe("Rename");
+    await page.locator(".history .open").getByText("Named").waitFor();
     await tabTo(page, 'button[title="Continue"]');
     await page.keyboard.press("Enter");
     await expect.poll(() => page.locator('[aria-busy="true"]').count()).toBe(0);

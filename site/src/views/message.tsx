@@ -2,7 +2,7 @@
 import { signal } from "@preact/signals";
 import type { VNode } from "preact";
 import { memo } from "preact/compat";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { Said } from "../state/conversation.js";
 import {
   begin,
@@ -18,6 +18,7 @@ import {
   takeBack,
 } from "../state/talk.js";
 import { countText } from "../words.js";
+import { field, useFocusBack } from "./focus.js";
 import { Icon } from "./icon.js";
 import { Twice } from "./twice.js";
 
@@ -64,7 +65,14 @@ function Folded({ text }: { readonly text: string }): VNode {
   return (
     <>
       <p class="as-is" dir="auto">{`${text.slice(0, mostShown)} …`}</p>
-      <button type="button" class="quiet" onClick={() => setOpen(true)}>
+      <button
+        type="button"
+        class="quiet"
+        onClick={() => {
+          setOpen(true);
+          document.querySelector<HTMLElement>(".scroll")?.focus();
+        }}
+      >
         Show all {countText(text.length)} characters
       </button>
     </>
@@ -80,8 +88,14 @@ function Edit({ said, onDone }: { readonly said: Said; readonly onDone: () => vo
     else if (!sayOtherwise(said, text)) return;
     onDone();
   };
+  const form = useRef<HTMLFormElement>(null);
+  useFocusBack(form, (had) => {
+    const message = had.closest(".message");
+    return () => message?.querySelector<HTMLElement>("[data-edit]");
+  });
   return (
     <form
+      ref={form}
       class="edit"
       onSubmit={(event) => {
         event.preventDefault();
@@ -235,14 +249,33 @@ function Body({ said, isMaking, isRaw }: Omit<MessageProps, "siblings">): VNode 
   );
 }
 
+/** Who goes through branches finds the same button at the branch that comes; else one goes on writing. */
+function nextFocus(had: Element): () => HTMLElement | null | undefined {
+  const place = had.closest(".message")!;
+  const [all, at] = [place.parentElement, [...(place.parentElement?.children ?? [])].indexOf(place)];
+  const label = had.closest(".branches") === null ? undefined : had.getAttribute("aria-label");
+  return () => {
+    if (label === undefined) return field();
+    const branches = all?.children[at]?.querySelector(".branches");
+    return branches?.querySelector<HTMLElement>(`[aria-label="${label}"]:enabled, :enabled`) ?? field();
+  };
+}
+
 export const Message = memo(function Message({ said, siblings, isMaking, isRaw }: MessageProps): VNode {
   const [isEdited, setEdited] = useState(false);
   const { role, error, content } = said;
   const isUser = role === "user";
+  const own = useRef<HTMLElement>(null);
+  useFocusBack(own, nextFocus);
   const isBusy = making.value !== undefined;
   const isTooLong = error !== undefined && /context|longer than|characters/.test(error);
   return (
-    <article class={`message ${role}${isRaw ? " raw" : ""}`} aria-label={isUser ? "You" : "Model"} aria-busy={isMaking}>
+    <article
+      ref={own}
+      class={`message ${role}${isRaw ? " raw" : ""}`}
+      aria-label={isUser ? "You" : "Model"}
+      aria-busy={isMaking}
+    >
       {isEdited ? (
         <Edit said={said} onDone={() => setEdited(false)} />
       ) : (
@@ -284,6 +317,7 @@ export const Message = memo(function Message({ said, siblings, isMaking, isRaw }
               disabled={isBusy}
               onClick={() => setEdited(true)}
               title={isUser ? "Edit and branch" : "Rewrite the answer"}
+              data-edit
             >
               <Icon name="edit" />
               <span class="hidden">{isUser ? "Edit" : "Rewrite"}</span>
