@@ -68,6 +68,7 @@ export const rooms = {
       "tensor",
       "onnx",
       "graph",
+      "passes",
       "plan",
       "backends",
       "explain",

@@ -112,7 +112,7 @@ function planOf(
   { hasKernel }: Backend,
 ): { readonly plan: Plan; readonly removed: readonly RemovedNode[] } {
   try {
-    const { graph, removed, asFiled } = preparedGraphOf(model, "all", hasKernel);
+    const { graph, removed, asFiled } = preparedGraphOf(model, { hasKernel });
     return { plan: makePlan(graph, { pairs, asFiled }), removed };
   } catch (error) {
     if (!(error instanceof InsituError) || error.code !== "unsupported-operator") throw error;
