@@ -7,7 +7,7 @@ import { buildModel, initializer } from "../../src/onnx/build.js";
 import { loadExternalData } from "../../src/onnx/external.js";
 import { loadModel } from "../../src/onnx/load.js";
 import type { Model } from "../../src/onnx/model.js";
-import { moveToExternalData } from "../../src/onnx/move-external.js";
+import { moveToExternalData } from "../../tools/demo/move-external.js";
 import { concatenate } from "../../src/onnx/pieces.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { tensorBytes } from "../../src/onnx/write-tensor.js";
