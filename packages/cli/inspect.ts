@@ -25,7 +25,7 @@ import { printed } from "./inspect-print.js";
 import { inputFacts } from "./inspect-sizes.js";
 import { loadTools } from "./tools.js";
 import { UsageError } from "./usage.js";
-import { outlookText, rewriteOutlook } from "#insitu/rewrite/outlook.js";
+import { outlookText, rewriteOutlook } from "./rewrite-outlook.js";
 
 /** Shows a model's caches: which are written in place, which are not, and what stands in the way. */
 export const inspect: Command = {

@@ -15,7 +15,7 @@ import { withOperators } from "../ops/late.js";
 import { foldConstants } from "../passes/fold-constants.js";
 import { optimizeGraph, type Preparation } from "../passes/optimize.js";
 import { removeDeadNodes } from "../passes/remove-dead-nodes.js";
-import { type RemovedNode, removedNodes } from "../explain/caches.js";
+import { type RemovedNode, removedNodes } from "#insitu/explain/caches.js";
 import { presentsOf } from "../plan/pairs.js";
 
 /** What a model can be loaded from: a path or URL, or its bytes. */
