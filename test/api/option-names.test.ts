@@ -14,7 +14,7 @@ import { PerHeadState } from "../../packages/eviction/per-head-state.js";
 import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { EmbeddingModel } from "../../src/entry/embedding-node.js";
 import { CausalLM, InferenceSession, rewrite } from "../../src/entry/node.js";
-import { ops } from "../../src/functions/ops.js";
+import { ops } from "../../packages/functions/ops.js";
 import type { Chat } from "../../src/generate/chat.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { createServer } from "../../packages/serve/server.js";
