@@ -37,7 +37,7 @@ const entries = {
  */
 const parts = [
   ["src/base/error.ts", "src/tensor/tensor.ts"],
-  ["src/functions/ops.ts"],
+  ["packages/functions/ops.ts"],
   ["src/session/session.ts", "src/session/state.ts", "src/session/checkpoint.ts"],
   ["src/cache/block-pool.ts", "src/cache/pages.ts", "src/cache/paged-state.ts", "src/rewrite/scores-model.ts"],
   ["src/cache/eviction.ts", "packages/eviction/per-head-state.ts", "packages/eviction/evicting-state.ts"],

@@ -25,7 +25,7 @@ import { printed } from "./inspect-print.js";
 import { inputFacts } from "./inspect-sizes.js";
 import { loadTools } from "./tools.js";
 import { UsageError } from "./usage.js";
-import { outlookText, rewriteOutlook } from "#insitu/rewrite/outlook.js";
+import { outlookText, rewriteOutlook } from "./rewrite-outlook.js";
 
 /** Shows a model's caches: which are written in place, which are not, and what stands in the way. */
 export const inspect: Command = {
@@ -112,7 +112,7 @@ function planOf(
   { hasKernel }: Backend,
 ): { readonly plan: Plan; readonly removed: readonly RemovedNode[] } {
   try {
-    const { graph, removed, asFiled } = preparedGraphOf(model, "all", hasKernel);
+    const { graph, removed, asFiled } = preparedGraphOf(model, { hasKernel });
     return { plan: makePlan(graph, { pairs, asFiled }), removed };
   } catch (error) {
     if (!(error instanceof InsituError) || error.code !== "unsupported-operator") throw error;

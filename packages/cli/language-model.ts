@@ -7,6 +7,7 @@ import type { WhenFull } from "#insitu/engine/text-ask.js";
 import { checkGenerateOptions, type GenerateOptions } from "#insitu/generate/options.js";
 import type { ControlTokens } from "#insitu/generate/tokenizer.js";
 import type { BackendName } from "#insitu/entry/backends.js";
+import type { SessionOptions } from "#insitu/session/options.js";
 import type { Arguments, CommandOption } from "./command.js";
 import { FetchProgress } from "./fetch-progress.js";
 import { loadProgress, pipelineProgress } from "./load-progress.js";
@@ -50,6 +51,10 @@ export const textOptions: Readonly<Record<string, CommandOption>> = {
   draft,
   backend: { value: "name", describes: "wasm, webgpu, auto or reference" },
   threads: { value: "N", describes: "how many threads (default: all cores)" },
+  activations: {
+    value: "how",
+    describes: "activations of products with 2- to 8-bit weights: int8 (default), float, or as the file says",
+  },
 };
 
 /** Options of pages. */
@@ -88,6 +93,7 @@ export function loadModel(
     ...given("chatTemplate", templateOf(options)),
     ...given("context", numberOf(options, "context")),
     ...given("threads", countOf(options, "threads")),
+    ...given("activations", options["activations"] as SessionOptions["activations"]),
     ...given("backend", backend as BackendName | undefined),
     ...given("variant", variant as string | undefined),
     ...given("toolFormat", options["tool-format"] as string | undefined),

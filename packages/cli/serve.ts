@@ -15,6 +15,7 @@ const {
   context,
   backend,
   threads,
+  activations,
   draft,
   "tool-format": toolFormat,
   "chat-template": chatTemplate,
@@ -93,6 +94,7 @@ const declared: Readonly<Record<string, CommandOption>> = {
   quiet: { describes: "print warnings only" },
   backend,
   threads,
+  activations,
 };
 
 /** Serves a model until it is told to end. */

@@ -7,9 +7,9 @@ import type { BackendChoice, BackendSession, BusyRows, Executable, Transfer } fr
 import type { Graph, Value } from "../graph/graph.js";
 import type { ArrivingWeights } from "../onnx/arriving-weights.js";
 import type { Model } from "../onnx/model.js";
-import type { RemovedNode } from "../explain/caches.js";
-import { type ExplainJson, explainJson } from "../explain/json.js";
-import { explainPlan } from "../explain/text.js";
+import type { RemovedNode } from "#insitu/explain/caches.js";
+import { type ExplainJson, explainJson } from "#insitu/explain/json.js";
+import { explainPlan } from "#insitu/explain/text.js";
 import type { Tensor } from "../tensor/tensor.js";
 import type { CacheEdits } from "./cache-edits.js";
 import type { CountedDecoder } from "./counted-lengths.js";

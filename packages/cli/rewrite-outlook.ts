@@ -1,10 +1,10 @@
 /** What rewriting would do with a model whose caches grow, without doing it: what it would change, which caches resist. */
-import { InsituError } from "../base/error.js";
-import type { Model } from "../onnx/model.js";
-import { analyse, graphWithGrowingCaches } from "./analysis.js";
-import { prepareModel } from "./prepare-model.js";
-import type { RewriteReport } from "./report.js";
-import { rewrite } from "./rewrite.js";
+import { InsituError } from "#insitu/base/error.js";
+import type { Model } from "#insitu/onnx/model.js";
+import { analyse, graphWithGrowingCaches } from "#insitu/rewrite/analysis.js";
+import { prepareModel } from "#insitu/rewrite/prepare-model.js";
+import type { RewriteReport } from "#insitu/rewrite/report.js";
+import { rewrite } from "#insitu/rewrite/rewrite.js";
 
 /** What rewriting would do. */
 interface RewriteOutlook {
