@@ -67,7 +67,7 @@ export const generate: Command = {
 function structureCode({ summary: { finishReason, newTokens } }: Generation): number {
   if (finishReason === "end" || finishReason === "stop") return 0;
   const wayOut = finishReason === "length" ? "give a larger --max-tokens" : "give a larger --context";
-  console.error(`insitu: the JSON was cut after ${newTokens} tokens, before it was whole: ${wayOut}`);
+  console.error(`insitu: the JSON was cut after ${newTokens} tokens, before it was complete: ${wayOut}`);
   return 1;
 }
 

@@ -8,6 +8,7 @@ import type { DraftHead } from "#insitu/heads/draft-head.js";
 import { checkGenerateOptions, type DraftModel, type GenerateOptions } from "#insitu/generate/options.js";
 import type { ControlTokens } from "#insitu/generate/tokenizer.js";
 import type { BackendName } from "#insitu/entry/backends.js";
+import type { SessionOptions } from "#insitu/session/options.js";
 import type { Arguments, CommandOption } from "./command.js";
 import { FetchProgress } from "./fetch-progress.js";
 import { loadProgress, pipelineProgress } from "./load-progress.js";
@@ -46,12 +47,16 @@ export const textOptions: Readonly<Record<string, CommandOption>> = {
   stop: { value: "text", describes: "a string that ends the text" },
   "control-tokens": {
     value: "how",
-    describes: "text spelled like a control token: read as that token (default for prompts), or plain text (for chats)",
+    describes: "text that looks like a control token: read as one (default for prompts), or plain (default in chats)",
   },
   speculate: { describes: "speculative decoding: guess tokens by what the text said before" },
   draft,
   backend: { value: "name", describes: "wasm, webgpu, auto or reference" },
   threads: { value: "N", describes: "how many threads (default: all cores)" },
+  activations: {
+    value: "how",
+    describes: "activations of products with 2- to 8-bit weights: int8 (default), float, or as the file says",
+  },
 };
 
 /** Options of pages. */
@@ -90,6 +95,7 @@ export function loadModel(
     ...given("chatTemplate", templateOf(options)),
     ...given("context", numberOf(options, "context")),
     ...given("threads", countOf(options, "threads")),
+    ...given("activations", options["activations"] as SessionOptions["activations"]),
     ...given("backend", backend as BackendName | undefined),
     ...given("variant", variant as string | undefined),
     ...given("toolFormat", options["tool-format"] as string | undefined),

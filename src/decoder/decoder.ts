@@ -293,7 +293,7 @@ function refuseEncoder({ heldInputs, inputNames, outputNames, outputMetadata }: 
   if (heldInputs.length > 0 || !inputNames.includes("input_ids") || logits?.shape.length === 3) return;
   throw new InsituError(
     "invalid-model",
-    `the model is an encoder: it has neither logits of tokens nor a cache (${inputNames.join(", ")} → ${outputNames.join(", ")}), and cannot make text; InferenceSession.create runs it`,
+    `the model is an encoder: it has neither logits of tokens nor a cache (${inputNames.join(", ")} → ${outputNames.join(", ")}), and cannot generate text; InferenceSession.create runs it`,
   );
 }
 
@@ -308,7 +308,7 @@ function typesOf(session: Session, fed: readonly string[]): ReadonlyMap<DecoderI
       refuseUnpaired(name, session);
       throw new InsituError(
         "invalid-model",
-        `input "${name}" is none that a text decoder has; known are ${decoderInputNames.join(", ")} and caches`,
+        `input "${name}" is not one of a text decoder's; known are ${decoderInputNames.join(", ")} and caches`,
       );
     }
   }

@@ -42,7 +42,7 @@ export class Logits {
     if (fromEnd >= this.#count)
       throw new InsituError(
         "invalid-model",
-        `the model has logits of the last ${this.#count} tokens of a run, and those of the token ${fromEnd} before the last are asked for; what reads several tokens at once to choose by each, such as option speculate, needs logits of all tokens`,
+        `the model has logits of the last ${this.#count} tokens of a run, and those of the token ${fromEnd} before the last are needed; an option that checks several tokens at once, such as speculate, needs logits of all tokens`,
       );
     const row = ((this.#places?.[sample] ?? sample) + 1) * this.#count - 1 - fromEnd;
     return this.#rows.subarray(row * this.#vocabulary, (row + 1) * this.#vocabulary);

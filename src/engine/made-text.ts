@@ -268,7 +268,7 @@ export class MadeText extends EngineText {
     if (count === 0 || context.length === 0 || context.rewind(context.length - count)) return;
     throw new InsituError(
       "invalid-argument",
-      "the model keeps a state that cannot go back to a token before: leave option speculate out",
+      "the model has a recurrent state, which cannot go back: leave option speculate out",
     );
   }
 

@@ -146,7 +146,7 @@ export class PagedDecoder {
     if (apart && keepsStates)
       throw new InsituError(
         "invalid-argument",
-        'option batchInvariant has every token of pages be a sample of its own, and the model keeps states without rows, which read a text in order: load it with cache: "linear"',
+        'option batchInvariant has every token of pages be a sample of its own, and the model has recurrent states, which read a text in order: load it with cache: "linear"',
       );
     this.#apart = apart;
     this.goesAhead = session.isDevice;

@@ -23,7 +23,7 @@ export type { ValueMetadata } from "../session/metadata.js";
 export type { RunOptions } from "../session/run-options.js";
 export type { SessionExplanation } from "../session/session.js";
 export type { StartedRun } from "../session/stateful-run.js";
-export { ops } from "../functions/ops.js";
+export { ops } from "#insitu/functions/ops.js";
 export type { RewriteOptions } from "../rewrite/rewrite.js";
 export type { RewrittenBytes } from "../rewrite/rewrite-source.js";
 export type { AttentionReport, CacheReport, RewriteReport } from "../rewrite/report.js";

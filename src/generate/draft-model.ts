@@ -86,7 +86,7 @@ export function checkDraft(model: Guessed, draft: DraftModel): void {
   if (engine !== undefined && engine === model.forServers?.engine)
     throw new InsituError(
       "invalid-argument",
-      "option speculate.draft is the model that it is to guess for: load a smaller one, or the same one once more",
+      "option speculate.draft is the model itself: load a smaller one, or load this one a second time",
     );
   if (draft.vocabulary !== model.vocabulary)
     throw new InsituError(

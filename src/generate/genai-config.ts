@@ -49,11 +49,11 @@ export function readGenaiConfig(json: Json, path: string): GenaiConfig {
   const decoder = part(model, "decoder", "model.decoder");
   if (decoder["pipeline"] !== undefined)
     refuse(
-      "model.decoder.pipeline has the decoder in several files that run in turn, which insitu does not do: take a model in one file",
+      "model.decoder.pipeline has the decoder in several files that run in turn, which insitu does not support: take a model in one file",
     );
   if (model["encoder"] !== undefined)
     refuse(
-      "it has an encoder, and texts are continued by a decoder alone; transformers.js runs such models with insitu/onnxruntime",
+      "it has an encoder, and CausalLM runs decoders alone; transformers.js runs such models with insitu/onnxruntime",
     );
   // Prompt and text together may have max_length tokens, whatever the model was made for; 0 is as many as that.
   const most = search["max_length"] === 0 ? undefined : count(search, "max_length", "search.");

@@ -111,6 +111,7 @@ export async function prepareModel(
   loadChanges().catch(() => undefined);
   const opening = openSession(folder.model, {
     rewrite: "auto",
+    activations: "int8",
     ...sessionOptions,
     ...own,
     change: async (loaded, on) => {

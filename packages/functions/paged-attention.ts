@@ -1,6 +1,6 @@
 /** Attention over pages, quantised pages and repacking as plain functions on tensors. The operators' rules are theirs. */
-import type { PagedLayout } from "../ops/shared/paged/layouts.js";
-import type { Tensor } from "../tensor/tensor.js";
+import type { PagedLayout } from "#insitu/ops/shared/paged/layouts.js";
+import type { Tensor } from "#insitu/tensor/tensor.js";
 import { callOperator, readArguments } from "./call-operator.js";
 
 /** Operands of `pagedAttention`. Index tensors are int32 or int64. */

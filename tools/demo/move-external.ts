@@ -1,8 +1,8 @@
 /** Moves weights between a model and an external file, on paper: what is written where is the caller's to do. */
-import { InsituError } from "../base/error.js";
-import { mapTensors } from "./map-tensors.js";
-import type { Model } from "./model.js";
-import { tensorBytes } from "./write-tensor.js";
+import { InsituError } from "#insitu/base/error.js";
+import { mapTensors } from "#insitu/onnx/map-tensors.js";
+import type { Model } from "#insitu/onnx/model.js";
+import { tensorBytes } from "#insitu/onnx/write-tensor.js";
 
 /** What to move out. */
 interface MoveOptions {

@@ -1,7 +1,7 @@
 /** Which steps kernels do and which the reference, in words: for each step, and all in all. */
-import type { Node } from "../graph/graph.js";
-import type { Plan } from "../plan/plan.js";
-import type { StepAccount } from "../backends/step-account.js";
+import type { Node } from "#insitu/graph/graph.js";
+import type { Plan } from "#insitu/plan/plan.js";
+import type { StepAccount } from "#insitu/backends/step-account.js";
 import type { SessionFacts } from "./gather.js";
 
 /** How a node runs; undefined where nothing is known of it. */

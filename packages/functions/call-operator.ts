@@ -1,18 +1,18 @@
 /** Calls one declared operator on tensors: what the functions of `ops` are made of. No graph, no session, no plan. */
-import { checkObject, objectOf } from "../base/arguments.js";
-import { InsituError } from "../base/error.js";
-import { valueText } from "../base/value-text.js";
-import { type Attribute, type AttributeValue, readAttributes } from "../graph/attribute.js";
-import { newestOpset } from "../graph/build.js";
-import { type Callable, callReference, inferOutputs } from "../graph/call.js";
-import { isKnownShape } from "../graph/dim.js";
-import { factOfView } from "../graph/fact.js";
-import type { Op } from "../graph/op.js";
-import { operators } from "../ops/index.js";
-import { isElementType, traitsOf } from "../tensor/element-type.js";
-import { cloneView } from "../tensor/copy.js";
-import { isTensor, Tensor } from "../tensor/tensor.js";
-import { sharesBytes, View } from "../tensor/view.js";
+import { checkObject, objectOf } from "#insitu/base/arguments.js";
+import { InsituError } from "#insitu/base/error.js";
+import { valueText } from "#insitu/base/value-text.js";
+import { type Attribute, type AttributeValue, readAttributes } from "#insitu/graph/attribute.js";
+import { newestOpset } from "#insitu/graph/build.js";
+import { type Callable, callReference, inferOutputs } from "#insitu/graph/call.js";
+import { isKnownShape } from "#insitu/graph/dim.js";
+import { factOfView } from "#insitu/graph/fact.js";
+import type { Op } from "#insitu/graph/op.js";
+import { operators } from "#insitu/ops/index.js";
+import { isElementType, traitsOf } from "#insitu/tensor/element-type.js";
+import { cloneView } from "#insitu/tensor/copy.js";
+import { isTensor, Tensor } from "#insitu/tensor/tensor.js";
+import { sharesBytes, View } from "#insitu/tensor/view.js";
 
 /** An attribute as callers write it: names in camel case or as ONNX spells them, element types by name. */
 export type OptionValue = number | bigint | boolean | string | readonly number[] | readonly string[] | undefined;

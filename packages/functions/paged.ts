@@ -2,17 +2,17 @@
  * Paged caches as plain functions on tensors: the write and its inverse. The operators' rules are theirs; here are the
  * signatures, and what only whole tensors can get wrong.
  */
-import { InsituError } from "../base/error.js";
-import { type Callable, callReference, inferOutputs } from "../graph/call.js";
-import { factOfView } from "../graph/fact.js";
-import type { PagedLayout } from "../ops/shared/paged/layouts.js";
-import { cloneView } from "../tensor/copy.js";
-import type { ByteStorage } from "../tensor/element-type.js";
-import { Tensor } from "../tensor/tensor.js";
-import { View } from "../tensor/view.js";
+import { InsituError } from "#insitu/base/error.js";
+import { type Callable, callReference, inferOutputs } from "#insitu/graph/call.js";
+import { factOfView } from "#insitu/graph/fact.js";
+import type { PagedLayout } from "#insitu/ops/shared/paged/layouts.js";
+import { cloneView } from "#insitu/tensor/copy.js";
+import type { ByteStorage } from "#insitu/tensor/element-type.js";
+import { Tensor } from "#insitu/tensor/tensor.js";
+import { View } from "#insitu/tensor/view.js";
 import { callOperator, checkOperand, prepareCall, readArguments } from "./call-operator.js";
 
-export type { PagedLayout } from "../ops/shared/paged/layouts.js";
+export type { PagedLayout } from "#insitu/ops/shared/paged/layouts.js";
 export { convertPagedLayout, type PagedLayoutChange } from "./paged-layout.js";
 export { slotMapping, type SlotMappingInputs } from "./slot-mapping.js";
 

@@ -1,7 +1,7 @@
 /** All that there is to tell about a plan, gathered once for every printer. */
-import type { Node } from "../graph/graph.js";
-import type { Plan } from "../plan/plan.js";
-import type { StepAccount } from "../backends/step-account.js";
+import type { Node } from "#insitu/graph/graph.js";
+import type { Plan } from "#insitu/plan/plan.js";
+import type { StepAccount } from "#insitu/backends/step-account.js";
 import { type CacheBytes, cacheBytes, cachePaths, type Sizes } from "./bytes.js";
 import { cacheEntries, type CacheEntry, type RemovedNode } from "./caches.js";
 import { Chains } from "./chains.js";

@@ -1,6 +1,6 @@
 /** A model as text to read: one line a value, a constant or a node. Not a format: nothing reads it back. */
-import { linesText } from "../base/lines-text.js";
-import { byteLengthOf } from "../tensor/element-type.js";
+import { linesText } from "#insitu/base/lines-text.js";
+import { byteLengthOf } from "#insitu/tensor/element-type.js";
 import type {
   Model,
   ModelAttribute,
@@ -10,8 +10,8 @@ import type {
   ModelTensor,
   ModelType,
   ModelValue,
-} from "./model.js";
-import { showDims } from "./read-tensor.js";
+} from "#insitu/onnx/model.js";
+import { showDims } from "#insitu/onnx/read-tensor.js";
 
 /** How much to show. */
 interface PrintOptions {

@@ -2,8 +2,8 @@
  * Where a cache comes from: the way back from a value through views, updates, joins and other layouts, whether or not anything
  * is done in place. The explanation's own look at a graph; the planner decides without it.
  */
-import type { Graph, Node, Value } from "../graph/graph.js";
-import { effectOf, inputPosition } from "../plan/uses.js";
+import type { Graph, Node, Value } from "#insitu/graph/graph.js";
+import { effectOf, inputPosition } from "#insitu/plan/uses.js";
 
 /** One step back from a value to the value it carries on. */
 export interface ChainStep {

@@ -1,6 +1,6 @@
 /** The operators as plain functions on tensors: functional by default, in place with `{ inPlace: true }`. */
-import type { ElementType } from "../tensor/element-type.js";
-import type { Tensor } from "../tensor/tensor.js";
+import type { ElementType } from "#insitu/tensor/element-type.js";
+import type { Tensor } from "#insitu/tensor/tensor.js";
 import { pagedAttention, quantizedScatterPaKvCache, repackCache } from "./paged-attention.js";
 import { convertPagedLayout, gatherPaKvCache, scatterPaKvCache, slotMapping } from "./paged.js";
 import { callOperator, type CallOptions, type OptionValue, readArguments } from "./call-operator.js";

@@ -1,8 +1,8 @@
 /** A graph as text to read: one line a node, with the facts that are known. Nothing reads it back. */
-import { linesText } from "../base/lines-text.js";
-import type { AttributeValue } from "./attribute.js";
-import { factText } from "./fact.js";
-import { type Graph, type Node, shortened, type Value } from "./graph.js";
+import { linesText } from "#insitu/base/lines-text.js";
+import type { AttributeValue } from "#insitu/graph/attribute.js";
+import { factText } from "#insitu/graph/fact.js";
+import { type Graph, type Node, shortened, type Value } from "#insitu/graph/graph.js";
 
 /** The graph, and the bodies of its nodes, as text. */
 export const printGraph = (graph: Graph): string => linesText(linesOf(graph, ""));

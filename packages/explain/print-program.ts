@@ -1,11 +1,11 @@
 /** A program as text to read: one line a step, with where the bytes of each output lie. Nothing reads it back. */
-import { bytesText } from "../base/bytes-text.js";
-import { linesText } from "../base/lines-text.js";
-import { factText } from "../graph/fact.js";
-import { shortened, type Value } from "../graph/graph.js";
-import { callText } from "../graph/print.js";
-import type { Placement } from "./layout.js";
-import type { Program, Step } from "./program.js";
+import { bytesText } from "#insitu/base/bytes-text.js";
+import { linesText } from "#insitu/base/lines-text.js";
+import { factText } from "#insitu/graph/fact.js";
+import { shortened, type Value } from "#insitu/graph/graph.js";
+import { callText } from "./print-graph.js";
+import type { Placement } from "#insitu/plan/layout.js";
+import type { Program, Step } from "#insitu/plan/program.js";
 
 /** The program as text. */
 export function printProgram({ plan, steps, facts, constants, checks, arenaBytes }: Program): string {

@@ -2,10 +2,10 @@
  * Every cache of a plan and its verdict: updates that the planner judged, updates inside bodies, pairs that are joined or laid
  * out anew for each token, and updates that are left out of the plan. Adds no verdict of its own to what is planned.
  */
-import { type Graph, type Node, quoted, type Value } from "../graph/graph.js";
-import type { Pair } from "../plan/pairs.js";
-import type { Plan, Verdict } from "../plan/plan.js";
-import { effectOf } from "../plan/uses.js";
+import { type Graph, type Node, quoted, type Value } from "#insitu/graph/graph.js";
+import type { Pair } from "#insitu/plan/pairs.js";
+import type { Plan, Verdict } from "#insitu/plan/plan.js";
+import { effectOf } from "#insitu/plan/uses.js";
 import { type Chains, nameOf } from "./chains.js";
 
 /** One cache update, as tools read it. */

@@ -1,10 +1,10 @@
 /** The slots of positions: what a scheduler knows, block tables and positions, turned into what the paged write takes. */
-import { InsituError } from "../base/error.js";
-import { checkOptionNames } from "../base/option-names.js";
-import { valueText } from "../base/value-text.js";
-import { readNumbers, writeIntegers } from "../tensor/access.js";
-import { isTensor, Tensor } from "../tensor/tensor.js";
-import { View } from "../tensor/view.js";
+import { InsituError } from "#insitu/base/error.js";
+import { checkOptionNames } from "#insitu/base/option-names.js";
+import { valueText } from "#insitu/base/value-text.js";
+import { readNumbers, writeIntegers } from "#insitu/tensor/access.js";
+import { isTensor, Tensor } from "#insitu/tensor/tensor.js";
+import { View } from "#insitu/tensor/view.js";
 import { readArguments } from "./call-operator.js";
 
 /** What `slotMapping` is made from. */

@@ -1,14 +1,14 @@
 /** A plan as a person reads it: inputs and outputs, each cache with its verdict, bytes, operators, and a line for each step. */
-import { bytesText } from "../base/bytes-text.js";
-import { mostCheckpoints } from "../base/checkpoint-bounds.js";
-import { linesText } from "../base/lines-text.js";
-import { factText } from "../graph/fact.js";
-import { type Node, shortened, type Value } from "../graph/graph.js";
-import { hasFixedSize } from "../plan/carried-pairs.js";
-import { otherPresents } from "../plan/pairs.js";
-import type { Plan, Verdict } from "../plan/plan.js";
-import { effectOf } from "../plan/uses.js";
-import { byteLengthOf } from "../tensor/element-type.js";
+import { bytesText } from "#insitu/base/bytes-text.js";
+import { mostCheckpoints } from "#insitu/base/checkpoint-bounds.js";
+import { linesText } from "#insitu/base/lines-text.js";
+import { factText } from "#insitu/graph/fact.js";
+import { type Node, shortened, type Value } from "#insitu/graph/graph.js";
+import { hasFixedSize } from "#insitu/plan/carried-pairs.js";
+import { otherPresents } from "#insitu/plan/pairs.js";
+import type { Plan, Verdict } from "#insitu/plan/plan.js";
+import { effectOf } from "#insitu/plan/uses.js";
+import { byteLengthOf } from "#insitu/tensor/element-type.js";
 import type { CacheBytes } from "./bytes.js";
 import type { CacheEntry } from "./caches.js";
 import { nameOf } from "./chains.js";

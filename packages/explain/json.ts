@@ -1,8 +1,8 @@
 /** A plan as tools read it: each cache with its verdict, the bytes it takes and moves, and the steps. For text see text.ts. */
-import type { Value } from "../graph/graph.js";
-import { otherPresents, type Pair } from "../plan/pairs.js";
-import type { Plan } from "../plan/plan.js";
-import type { StepAccount } from "../backends/step-account.js";
+import type { Value } from "#insitu/graph/graph.js";
+import { otherPresents, type Pair } from "#insitu/plan/pairs.js";
+import type { Plan } from "#insitu/plan/plan.js";
+import type { StepAccount } from "#insitu/backends/step-account.js";
 import { type CacheJson, cacheJson } from "./caches.js";
 import { nameOf } from "./chains.js";
 import { explanationOf, type SessionFacts } from "./gather.js";

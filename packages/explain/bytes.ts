@@ -2,12 +2,12 @@
  * What the caches of a plan take and what one token moves: numbers where the sizes are known, formulas over the model's symbols
  * where not. Knows a plan's pairs, allocates nothing.
  */
-import { bytesText } from "../base/bytes-text.js";
-import { addDims, bindDim, type Dim, isKnown, multiplyDims, productOf, symbol, symbolsOf } from "../graph/dim.js";
-import type { Node, Value } from "../graph/graph.js";
-import { traitsOf } from "../tensor/element-type.js";
-import type { Pair } from "../plan/pairs.js";
-import type { Plan } from "../plan/plan.js";
+import { bytesText } from "#insitu/base/bytes-text.js";
+import { addDims, bindDim, type Dim, isKnown, multiplyDims, productOf, symbol, symbolsOf } from "#insitu/graph/dim.js";
+import type { Node, Value } from "#insitu/graph/graph.js";
+import { traitsOf } from "#insitu/tensor/element-type.js";
+import type { Pair } from "#insitu/plan/pairs.js";
+import type { Plan } from "#insitu/plan/plan.js";
 import type { CacheEntry } from "./caches.js";
 import type { Chains, ChainStep } from "./chains.js";
 

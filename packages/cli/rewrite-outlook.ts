@@ -1,10 +1,10 @@
 /** What rewriting would do with a model whose caches grow, without doing it: what it would change, which caches resist. */
-import { InsituError } from "../base/error.js";
-import type { Model } from "../onnx/model.js";
-import { analyse, graphWithGrowingCaches } from "./analysis.js";
-import { prepareModel } from "./prepare-model.js";
-import type { RewriteReport } from "./report.js";
-import { rewrite } from "./rewrite.js";
+import { InsituError } from "#insitu/base/error.js";
+import type { Model } from "#insitu/onnx/model.js";
+import { analyse, graphWithGrowingCaches } from "#insitu/rewrite/analysis.js";
+import { prepareModel } from "#insitu/rewrite/prepare-model.js";
+import type { RewriteReport } from "#insitu/rewrite/report.js";
+import { rewrite } from "#insitu/rewrite/rewrite.js";
 
 /** What rewriting would do. */
 interface RewriteOutlook {
@@ -47,7 +47,7 @@ export async function rewriteOutlook(
 
 /** The outlook as text. `inPlace`: every cache is written in place as it is. */
 export function outlookText({ possible, changes, resisting }: RewriteOutlook, inPlace: boolean): string {
-  const gain = inPlace ? "give the caches a fixed capacity" : "make every cache one that is written in place";
+  const gain = inPlace ? "give the caches a fixed capacity" : "make every cache written in place";
   if (possible) return `insitu rewrite would ${gain}: ${changes}`;
   const lines = resisting.map(({ input, reason }) => `  ${input}: ${reason}`);
   return [

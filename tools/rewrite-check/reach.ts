@@ -1,7 +1,7 @@
 /** How many tokens a check must run to see a model's masks from both sides: windows that were found, and distances in masks that stay. */
-import { type Dim, isKnown } from "../graph/dim.js";
-import type { Analysis } from "./analysis.js";
-import type { Element } from "./element.js";
+import { type Dim, isKnown } from "#insitu/graph/dim.js";
+import type { Analysis } from "#insitu/rewrite/analysis.js";
+import type { Element } from "#insitu/rewrite/element.js";
 
 /** A mask that depends on how far the text has come. */
 export interface Reach {

@@ -1,13 +1,13 @@
 /** The change of a paged cache from one layout to another. Moves elements; knows no operator. */
-import { checkOptions } from "../base/arguments.js";
-import { InsituError } from "../base/error.js";
-import type { OptionNames } from "../base/option-names.js";
-import { valueText } from "../base/value-text.js";
-import { fragmentLength, type PagedLayout, pagedTypes } from "../ops/shared/paged/layouts.js";
-import { copyView } from "../tensor/copy.js";
-import { byteLengthOf } from "../tensor/element-type.js";
-import { isTensor, Tensor } from "../tensor/tensor.js";
-import { View } from "../tensor/view.js";
+import { checkOptions } from "#insitu/base/arguments.js";
+import { InsituError } from "#insitu/base/error.js";
+import type { OptionNames } from "#insitu/base/option-names.js";
+import { valueText } from "#insitu/base/value-text.js";
+import { fragmentLength, type PagedLayout, pagedTypes } from "#insitu/ops/shared/paged/layouts.js";
+import { copyView } from "#insitu/tensor/copy.js";
+import { byteLengthOf } from "#insitu/tensor/element-type.js";
+import { isTensor, Tensor } from "#insitu/tensor/tensor.js";
+import { View } from "#insitu/tensor/view.js";
 
 /** How a paged cache is to be laid out anew. */
 export interface PagedLayoutChange {
