@@ -257,7 +257,6 @@ export class LanguageModel {
     const context = await this.#readAllButLast(tokens, generating);
     const found = await beamSearch(this.#maker.engine, context, tokens.at(-1)!, { beams, lengthPenalty }, generating);
     const { length } = this.tokenizer.decode(tokens);
-    // A space between prompt and text is kept.
     return found.map((beam) => ({ ...beam, text: this.tokenizer.decode([...tokens, ...beam.tokens]).slice(length) }));
   }
 
