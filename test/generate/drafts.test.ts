@@ -244,7 +244,7 @@ describe.runIf(soak)("sampled tokens are distributed as without guesses", () => 
   const repeats = "The king said to the queen: the king said to the queen, and the king said to the";
   test.each([
     ["a draft", "The king said to the", () => ({ draft: drafts[0], adaptive: false, tokens: 3 })],
-    ["lookup", repeats, () => ({ ngram: 2, tokens: 4 })],
+    ["lookup", repeats, () => ({ ngram: 2, tokens: 4, adaptive: false })],
   ] as const)(
     "%s",
     async (_name, prompt, speculate) => {
