@@ -12,8 +12,8 @@ import { builtCommand } from "../support/built.js";
 import { startHub } from "../hub/local-hub.js";
 import { hermesTemplate, loadModel, serveScript } from "../serve/scripted-engine.js";
 import { ask, longestTask, modelFolder, openPage, processorTime, ready, seriousFaults, serveSite } from "./support.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const chromium = findChromium();
 
 let browser: Browser;
