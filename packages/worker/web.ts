@@ -25,7 +25,7 @@ const startThread: StartThread = (hear, fail) => {
     );
   }
   worker.addEventListener("message", ({ data }) => hear(data));
-  worker.addEventListener("messageerror", () => fail("a message of its could not be read"));
+  worker.addEventListener("messageerror", () => fail("one of its messages could not be read"));
   worker.addEventListener("error", (event) => {
     event.preventDefault();
     // An event without a message is a script that did not load.

@@ -168,13 +168,13 @@ class OwnContext implements ContextSource {
     if (this.#lent)
       throw new InsituError(
         "invalid-state",
-        "the answer before is still being made: finish it or leave its loop first",
+        "the previous answer is still being generated: finish it or leave its loop first",
       );
   }
 
   release(): void {
     if (this.#lent)
-      throw new InsituError("invalid-state", "the answer is still being made: finish it or leave its loop first");
+      throw new InsituError("invalid-state", "the answer is still being generated: finish it or leave its loop first");
     this.#context?.release();
     this.#context = undefined;
   }

@@ -192,7 +192,7 @@ export class Session {
    */
   async start(feeds: Feeds, fetches: Fetches | undefined, options: RunOptions): Promise<StartedRun> {
     const { parts, wanted, state } = this.#asked(fetches, options);
-    if (state === undefined) throw new InsituError("invalid-argument", "a run that is begun needs options.state");
+    if (state === undefined) throw new InsituError("invalid-argument", "session.start needs options.state");
     return this.#started(() => startWithState(parts, feeds, wanted, state));
   }
 
@@ -207,7 +207,7 @@ export class Session {
     options: RunOptions,
   ): Promise<StartedSeries> {
     const { parts, wanted, state } = this.#asked(fetches, options);
-    if (state === undefined) throw new InsituError("invalid-argument", "runs that are begun need options.state");
+    if (state === undefined) throw new InsituError("invalid-argument", "session.startSeries needs options.state");
     checkList("what changes in a series", changes);
     return this.#started(() => startSeries(parts, feeds, changes, wanted, state));
   }

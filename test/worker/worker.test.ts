@@ -113,7 +113,7 @@ describe("a language model", () => {
     expect([remote.messages, remoteFork.messages]).toEqual([own.messages, ownFork.messages]);
     const reading = own.send("four")[Symbol.asyncIterator]();
     await reading.next();
-    expect(() => own.fork()).toThrow(/the answer before is still being made/);
+    expect(() => own.fork()).toThrow(/the previous answer is still being generated/);
     await reading.return(undefined);
     for (const chat of [own, ownFork]) chat.release();
     for (const chat of [remote, remoteFork]) await chat.release();
