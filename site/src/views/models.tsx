@@ -4,7 +4,7 @@ import type { VNode } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import type { ModelChoice, ModelShelf } from "../hosts/host.js";
 import { host, making } from "../state/talk.js";
-import { bytesText, countText } from "../words.js";
+import { backendText, bytesText, countText } from "../words.js";
 import { Icon } from "./icon.js";
 
 function Choice({ shelf, choice }: { readonly shelf: ModelShelf; readonly choice: ModelChoice }): VNode {
@@ -203,7 +203,7 @@ export function ModelsPanel(): VNode {
             <dt>Context</dt>
             <dd>{facts.context === undefined ? "told once it is loaded" : `${countText(facts.context)} tokens`}</dd>
             <dt>Computed by</dt>
-            <dd>{facts.backend ?? "the server"}</dd>
+            <dd>{facts.backend === undefined ? "the server" : backendText(facts.backend)}</dd>
             <dt>Chat template</dt>
             <dd>{facts.hasTemplate ? "its own" : "none: it continues texts"}</dd>
             <dt>For programs</dt>
