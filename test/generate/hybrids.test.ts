@@ -9,8 +9,8 @@ import { Tensor } from "../../src/tensor/tensor.js";
 import { hybridDecoder, hybridFolder } from "../support/hybrid-decoder.js";
 import { publishedFiles, writeFolder } from "../support/published-folders.js";
 import { tokensOf } from "./support.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const folder = hybridFolder({ positions: 1024 });
 const published = writeFolder(publishedFiles("lfm2-int4-cpu"));
 afterAll(() => {

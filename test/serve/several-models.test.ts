@@ -9,8 +9,9 @@ import { join } from "node:path";
 import { CausalLM, EmbeddingModel } from "../../src/index.node.js";
 import { writeEncoder, writeRanker } from "../generate/embedding-folders.js";
 import { createServer, type ModelSource, type Server, type ServerOptions } from "../../packages/serve/server.js";
+import { soak } from "../support/soak.js";
 
-const rounds = process.env["INSITU_SOAK"] === undefined ? 8 : 100;
+const rounds = soak ? 100 : 8;
 
 /** A model takes about so much: its weights and its pages. */
 const bytesOf = (lm: CausalLM): number =>
