@@ -23,7 +23,8 @@ if (process.env.VK_ICD_FILENAMES === undefined && existsSync(swiftShader)) proce
 
 const oneCore = fileURLToPath(new URL("test/support/one-core.cjs", import.meta.url));
 
-const whole = wholeSuites();
+// INSITU_WHOLE=none leaves all to the sample.
+const whole = process.env.INSITU_WHOLE === "none" ? [] : wholeSuites();
 
 export default defineConfig({
   plugins: [builtWorkers],

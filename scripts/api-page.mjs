@@ -13,7 +13,7 @@ const dist = join(root, "dist");
 const sections = [
   {
     title: "Text",
-    rooms: ["generate", "engine"],
+    rooms: ["heads", "generate", "engine"],
     also: ["CausalLM"],
     first: ["CausalLM", "GenerateOptions", "Generation"],
   },
@@ -256,7 +256,7 @@ export function apiPage() {
   const lines = [
     "# API reference",
     "",
-    "Every public name, told by the comments in the source: `node scripts/api-page.mjs` writes this page after a build. [The guides](README.md)",
+    "Every public name, with its comment in the source. [The guides](README.md)",
     "show how things are used. `insitu/onnxruntime` has onnxruntime's names alone; `insitu/browser` is `insitu` in one file, for pages.",
     "",
     ...told.map(

@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { createClient } from "@redis/client";
 
 /** The command line. */
-export const main = fileURLToPath(new URL("../dist/node/cli.js", import.meta.url));
+export const main = fileURLToPath(new URL("../dist/lib/cli.js", import.meta.url));
 const children = [];
 
 /** Ends what was started. */

@@ -90,12 +90,8 @@ export const isNamed = (suite, args) =>
 /** Files up to which a change has the suites run whole that it touches. One that sweeps through the house touches all of them, and wants `npm run soak`. */
 const mostChanged = 150;
 
-/**
- * The sampled suites that run whole: all below test/, by what was typed and by what changed, unless nearly everything did.
- * INSITU_WHOLE=none leaves all to the sample.
- */
+/** The sampled suites that run whole: all below test/, by what was typed and by what changed, unless nearly everything did. */
 export function wholeSuites(args = process.argv.slice(2), changed = changedFiles()) {
-  if (process.env.INSITU_WHOLE === "none") return [];
   const suites = readdirSync(`${root}test`, { recursive: true }).map((path) => `test/${path}`);
   const chosen = (asks) =>
     samples.flatMap((sample) => suites.filter((suite) => isOf(sample, suite) && asks(sample, suite)));

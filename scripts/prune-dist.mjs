@@ -1,4 +1,4 @@
-// Removes from dist/ what earlier builds wrote for sources that are gone: all of dist/ is packed, and a test could still import it.
+// Removes from dist/ what earlier builds wrote for sources that are gone: a test could still import it.
 import { existsSync, readdirSync, rmSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { folderOf } from "./rooms.mjs";
@@ -6,7 +6,7 @@ import { folderOf } from "./rooms.mjs";
 const root = fileURLToPath(new URL("..", import.meta.url));
 
 /** Folders of dist/ that are not src/'s. */
-const others = ["browser", "node", ".tsbuildinfo"];
+const others = ["browser", "lib", "types", ".tsbuildinfo"];
 
 /** Prunes a folder of dist/, given from there with a slash at its end. */
 export function pruneDist(folder = "") {

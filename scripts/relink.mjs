@@ -8,7 +8,7 @@ import { uncommented } from "./uncommented.mjs";
 const dist = fileURLToPath(new URL("../dist/", import.meta.url));
 
 /** A script with its imports as relative paths. */
-const linked = (path, text) =>
+export const linked = (path, text) =>
   text.replace(/"#insitu\/([^"]+)"/g, (_, target) => {
     const relative = posix.relative(posix.dirname(path), target);
     return JSON.stringify(relative.startsWith(".") ? relative : `./${relative}`);
@@ -17,7 +17,7 @@ const linked = (path, text) =>
 /** Relinks what tsc wrote; what is linked stays as it is. */
 export function relink() {
   for (const path of readdirSync(dist, { recursive: true })) {
-    if (!path.endsWith(".js") || /^(browser|node)\//.test(path)) continue;
+    if (!path.endsWith(".js") || /^(browser|lib)\//.test(path)) continue;
     const text = readFileSync(dist + path, "utf8");
     const changed = uncommented(path, linked(path, text));
     if (changed !== text) writeFileSync(dist + path, changed);

@@ -42,7 +42,6 @@ function tablesOf({ loads, machine, versions, backend, command }) {
     );
   return {
     kernels: byForm("onnxruntime-node", "kernelMs"),
-    insitu: byForm("insitu", "medianMs"),
     source: [
       `\`${command}\` with ${Object.entries(versions)
         .map(([name, version]) => `${name} ${version}${name === "insitu" ? ` (${backend})` : ""}`)

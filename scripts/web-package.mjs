@@ -1,35 +1,19 @@
 // Fills packages/web from dist/: what browsers load and the types of it, and nothing else. `node scripts/web-package.mjs [folder]` writes the
 // package into another folder instead; `npm pack ./packages/web` runs it by itself.
 import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
-import { dirname, join, posix } from "node:path";
+import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { reached } from "./reached.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
-/** Files below dist/ that begin the walk: each entry with its types. */
-const entries = ["index", "onnxruntime", "worker", "worker/model-worker-web", "platform/kernel-worker-web"];
-
-/** Files that a module or a declaration names: imports of every kind, and URLs of workers. */
-const specifiers = /(?:from|import|new URL\()\s*\(?\s*["'](\.[^"']+|#insitu\/[^"']+)["']/g;
-
-/** Every file below dist/ that a page may come to load, by path. */
+/** Every file below dist/ that a page may come to load, and the types of it, by path. */
 export function webFiles() {
-  const found = new Set();
-  const visit = (path) => {
-    if (found.has(path)) return;
-    found.add(path);
-    const text = readFileSync(join(root, "dist", path), "utf8");
-    for (const [, specifier] of text.matchAll(specifiers)) {
-      const named = specifier.startsWith("#")
-        ? specifier.replace("#insitu/", "")
-        : posix.join(posix.dirname(path), specifier);
-      // A declaration names modules: of those it needs the declarations.
-      visit(path.endsWith(".d.ts") ? named.replace(/\.js$/, ".d.ts") : named);
-    }
-  };
-  for (const entry of entries) for (const ending of [".js", ".d.ts"]) visit(entry + ending);
-  for (const name of readdirSync(join(root, "dist/browser"))) found.add(`browser/${name}`);
-  return [...found];
+  const { exports } = JSON.parse(readFileSync(join(root, "packages/web/package.json"), "utf8"));
+  const named = [...JSON.stringify(exports).matchAll(/"\.\/dist\/((?:lib|types)\/[^"]+)"/g)].map(([, path]) => path);
+  const found = reached(named);
+  const maps = found.map((path) => `${path}.map`).filter((path) => existsSync(join(root, "dist", path)));
+  return [...found, ...maps, ...readdirSync(join(root, "dist/browser")).map((name) => `browser/${name}`)];
 }
 
 /** Writes the package into a folder. */

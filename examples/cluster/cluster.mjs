@@ -4,7 +4,7 @@ import { spawn } from "node:child_process";
 import { createServer } from "node:net";
 import { fileURLToPath } from "node:url";
 
-const insitu = fileURLToPath(new URL("../../dist/node/cli.js", import.meta.url));
+const insitu = fileURLToPath(new URL("../../dist/lib/cli.js", import.meta.url));
 const settings = fileURLToPath(new URL("haproxy.cfg", import.meta.url));
 
 async function freePort() {

@@ -8,6 +8,7 @@ import { explainJson } from "#insitu/explain/json.js";
 import type { SessionFacts } from "#insitu/explain/gather.js";
 import { type BackendName, backends } from "#insitu/entry/backends.js";
 import type { Model } from "#insitu/onnx/model.js";
+import { roundsActivations } from "#insitu/passes/set-activations.js";
 import { makePlan, type Plan } from "#insitu/plan/plan.js";
 import { rewriteIfGrowing } from "#insitu/rewrite/rewrite.js";
 import { preparedGraphOf } from "#insitu/session/load.js";
@@ -47,6 +48,8 @@ export interface CheckReport {
   readonly madeFor?: number;
   readonly operators?: Readonly<Record<string, number>>;
   readonly kernels?: readonly KernelUse[];
+  /** Products that round activations to 8 bits, as CausalLM loads the model. */
+  readonly roundedProducts?: number;
   readonly caches?: {
     readonly count: number;
     readonly inPlace: number;
@@ -102,7 +105,7 @@ export async function checkModel(source: CheckedSource, context: number | undefi
 
 type Told = Pick<
   CheckReport,
-  "problems" | "operators" | "kernels" | "caches" | "pages" | "drawsOnDevice" | "memory" | "speed"
+  "problems" | "operators" | "kernels" | "roundedProducts" | "caches" | "pages" | "drawsOnDevice" | "memory" | "speed"
 >;
 
 async function tell(model: Model, config: CheckedSource["config"], context: number | undefined): Promise<Told> {
@@ -118,6 +121,7 @@ async function tell(model: Model, config: CheckedSource["config"], context: numb
     problems: problemsOf(plan),
     operators: explained.operators,
     kernels: [kernelUse("wasm", wasm, linear, memory), kernelUse("webgpu", webgpu, linear, memory)],
+    roundedProducts: plan.order.filter(roundsActivations).length,
     caches: {
       count: explained.caches.length,
       inPlace: inPlace.length,
@@ -153,7 +157,7 @@ function rewritten(model: Model): { readonly linear: Model; readonly notRewritte
 const backendNamed = (name: BackendName): Promise<Backend> => backends.find((each) => each.name === name)!.load();
 
 const planFor = (model: Model, { hasKernel }: Backend): Plan => {
-  const { graph, asFiled } = preparedGraphOf(model, "all", hasKernel);
+  const { graph, asFiled } = preparedGraphOf(model, { hasKernel, activations: "int8" });
   return makePlan(graph, { pairs: {}, asFiled });
 };
 
@@ -165,9 +169,7 @@ function problemsOf({ graph, pairs }: Plan): string[] {
   return [
     ...(has("input_ids") ? [] : ["no input is called input_ids: text decoders read tokens there"]),
     ...(pairs.length > 0 ? [] : ["it has no cache: export it with past and present keys and values"]),
-    ...strangers.map(
-      ({ name }) => `input "${name}" is none that a text decoder has, and no output is its next content`,
-    ),
+    ...strangers.map(({ name }) => `input "${name}" is not one of a text decoder's, and no output is its next content`),
   ];
 }
 

@@ -70,7 +70,7 @@ function reportText(report: CheckReport): string {
   ].join("\n");
 }
 
-function operatorLines({ operators, kernels = [] }: CheckReport): string[] {
+function operatorLines({ operators, kernels = [], roundedProducts = 0 }: CheckReport): string[] {
   if (operators === undefined) return [];
   const counts = Object.entries(operators).map(([name, count]) => `${name} ${count}`);
   return [
@@ -83,6 +83,9 @@ function operatorLines({ operators, kernels = [] }: CheckReport): string[] {
       );
       return `  ${backend}: kernels do ${done} steps of a token${slow.length === 0 ? ", all there are" : `; the reference implementation does ${slow.join(", ")}`}`;
     }),
+    ...(roundedProducts === 0
+      ? []
+      : [`  ${roundedProducts} of them round activations to 8 bits (--activations float does not)`]),
   ];
 }
 

@@ -6,10 +6,12 @@ import { readFile } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import { basename, dirname, join } from "node:path";
 import type { Backend, Forecast } from "#insitu/backends/backend.js";
+import { readByRows } from "#insitu/backends/row-tables.js";
 import { bytesText } from "#insitu/base/bytes-text.js";
 import { InsituError } from "#insitu/base/error.js";
 import { explanationOf, type SessionFacts } from "#insitu/explain/gather.js";
 import { isKnownShape } from "#insitu/graph/dim.js";
+import { leastTable } from "#insitu/onnx/arriving-weights.js";
 import type { Plan } from "#insitu/plan/plan.js";
 import { inputFacts } from "./inspect-sizes.js";
 
@@ -18,12 +20,14 @@ export interface MemoryForecast {
   /** Tokens of the text: caches are counted for as many rows, and take memory as they are filled. */
   readonly context: number;
   readonly weightBytes: number;
+  /** Weights of which single rows are read: those take memory, the others stay in their file. */
+  readonly tableBytes: number;
   readonly cacheBytes: number;
   /** Values in between, for one token. */
   readonly arenaBytes: number;
   /** Node itself, the library with its kernels and threads, the tokenizer. */
   readonly processBytes: number;
-  /** All of it together; without weights, caches and values in between where those lie on a device. */
+  /** All of it together but tables; without weights, caches and values in between where those lie on a device. */
   readonly residentBytes: number;
 }
 
@@ -89,15 +93,23 @@ export function forecastMemoryOf(
   const arenaBytes = arenaOf(plan, sizes, tokens, backend);
   const processBytes = nodeBytes + threadBytes * availableParallelism() + entryBytes * entries;
   const { weightBytes } = facts;
-  const computing = weightBytes + cacheBytes + arenaBytes;
+  const tableBytes = restingBytes(plan);
+  const computing = weightBytes - tableBytes + cacheBytes + arenaBytes;
   return {
     context: tokens,
     weightBytes,
+    tableBytes,
     cacheBytes,
     arenaBytes,
     processBytes,
     residentBytes: processBytes + (isDevice ? 0 : computing),
   };
+}
+
+/** Bytes of tables that stay in their files. */
+function restingBytes(plan: Plan): number {
+  const sizes = [...readByRows(plan)].map(({ initializer }) => initializer!.byteLength);
+  return sizes.filter((bytes) => bytes >= leastTable).reduce((sum, bytes) => sum + bytes, 0);
 }
 
 /** Sizes by the names that caches have for them: one sample, and rows for all tokens, whatever an exporter calls them. */
@@ -142,13 +154,17 @@ export function forecastToken(
 
 /** The forecast as two lines. */
 export function memoryForecastText(
-  { context, weightBytes, cacheBytes, arenaBytes, processBytes, residentBytes }: MemoryForecast,
+  { context, weightBytes, tableBytes, cacheBytes, arenaBytes, processBytes, residentBytes }: MemoryForecast,
   isDevice: boolean,
 ): string {
   const [weights, caches, arena, process] = [weightBytes, cacheBytes, arenaBytes, processBytes].map(bytesText);
   const where = isDevice ? " on the device" : "";
+  const resting =
+    isDevice || tableBytes === 0
+      ? ""
+      : ` (of which ${bytesText(tableBytes)} stay in their file until their rows are used)`;
   return [
     `memory of generate for a text of ${context} tokens: about ${bytesText(residentBytes)} resident at its end (--context N for another length)`,
-    `  weights ${weights}, caches ${caches}, values in between ${arena}${where}; the process and its tokenizer ${process}`,
+    `  weights ${weights}${resting}, caches ${caches}, values in between ${arena}${where}; the process and its tokenizer ${process}`,
   ].join("\n");
 }

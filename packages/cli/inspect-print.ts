@@ -1,9 +1,9 @@
 /** `insitu inspect --print`: the nouns between a file and a run, each as it prints itself. */
-import { printGraph } from "#insitu/graph/print.js";
+import { printGraph } from "#insitu/explain/print-graph.js";
 import type { Model } from "#insitu/onnx/model.js";
-import { printModel } from "#insitu/onnx/print.js";
+import { printModel } from "#insitu/explain/print-model.js";
 import type { Plan } from "#insitu/plan/plan.js";
-import { printProgram } from "#insitu/plan/print-program.js";
+import { printProgram } from "#insitu/explain/print-program.js";
 import type { Program } from "#insitu/plan/program.js";
 import { UsageError } from "./usage.js";
 

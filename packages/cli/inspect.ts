@@ -25,7 +25,7 @@ import { printed } from "./inspect-print.js";
 import { inputFacts } from "./inspect-sizes.js";
 import { loadTools } from "./tools.js";
 import { UsageError } from "./usage.js";
-import { outlookText, rewriteOutlook } from "#insitu/rewrite/outlook.js";
+import { outlookText, rewriteOutlook } from "./rewrite-outlook.js";
 
 /** Shows a model's caches: which are written in place, which are not, and what stands in the way. */
 export const inspect: Command = {
@@ -112,7 +112,7 @@ function planOf(
   { hasKernel }: Backend,
 ): { readonly plan: Plan; readonly removed: readonly RemovedNode[] } {
   try {
-    const { graph, removed, asFiled } = preparedGraphOf(model, "all", hasKernel);
+    const { graph, removed, asFiled } = preparedGraphOf(model, { hasKernel });
     return { plan: makePlan(graph, { pairs, asFiled }), removed };
   } catch (error) {
     if (!(error instanceof InsituError) || error.code !== "unsupported-operator") throw error;
@@ -202,7 +202,7 @@ function hintsFor(plan: Plan, sizes: Sizes, steps: boolean): string[] {
   if (symbolic && roles.length > 0)
     hints.push(`--dims ${roles.map((role) => `${role}=…`).join(",")} counts the bytes of the caches`);
   if (others.length > 0)
-    hints.push(`--dims with ${others.join(", ")} as well counts the arena and tells which steps kernels do`);
+    hints.push(`--dims with ${others.join(", ")} as well counts the arena and shows which steps have kernels`);
   if (!steps) hints.push("--steps lists every step, --svg caches.svg draws the caches");
   return hints;
 }

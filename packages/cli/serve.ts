@@ -15,6 +15,7 @@ const {
   context,
   backend,
   threads,
+  activations,
   draft,
   "tool-format": toolFormat,
   "chat-template": chatTemplate,
@@ -93,6 +94,7 @@ const declared: Readonly<Record<string, CommandOption>> = {
   quiet: { describes: "print warnings only" },
   backend,
   threads,
+  activations,
 };
 
 /** Serves a model until it is told to end. */
@@ -142,7 +144,7 @@ export const serve: Command = {
     const prefixes = loads === undefined ? {} : await prefixesOf(loads.first, options).catch(giveUp);
     if (!isOne && options["draft"] !== undefined)
       throw new UsageError("--draft is for one model: serve each by itself, or leave it out");
-    const guesser = await loadDraft({ cache: "paged", ...options }).catch(giveUp);
+    const guesser = await loadDraft({ cache: "paged", ...options }, lm).catch(giveUp);
     const server =
       loads === undefined || lm === undefined
         ? createServer(sourcesOf(called, lists["pin"] ?? [], load), {
@@ -163,7 +165,7 @@ export const serve: Command = {
     const listening = await listen(server, host, numberOf(options, "port") ?? 8080).catch(giveUp);
     if (!isLocal(host) && settings.apiKeys?.length === 0)
       console.error(
-        `insitu: warning: ${host} can be reached by others, and no key is asked for; give --api-key-file or INSITU_API_KEY`,
+        `insitu: warning: ${host} can be reached by other machines, and no key is required; give --api-key-file or INSITU_API_KEY`,
       );
     try {
       await server.ready;

@@ -32,7 +32,7 @@ const wait = (milliseconds) => new Promise((resolve) => setTimeout(resolve, mill
 
 /** Starts the server; the address and how to end it. */
 async function startServer() {
-  const main = fileURLToPath(new URL("../../dist/node/cli.js", import.meta.url));
+  const main = fileURLToPath(new URL("../../dist/lib/cli.js", import.meta.url));
   const child = spawn(process.execPath, [main, "serve", "--quiet", "--port", "0"], {
     stdio: ["ignore", "pipe", "inherit"],
     env: { ...process.env, INSITU_API_KEY: keys.join() },

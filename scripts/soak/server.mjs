@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const place = (path) => fileURLToPath(new URL(`../../${path}`, import.meta.url));
-const main = place("dist/node/cli.js");
+const main = place("dist/lib/cli.js");
 
 const template = `{%- if tools %}{{- 'tools:' }}{%- for tool in tools %}{{- '\\n' + (tool | tojson) }}{%- endfor %}{{- '\\n' }}{%- endif %}
 {%- for message in messages %}{{- message.content or '' }}{%- for call in message.tool_calls or [] %}{{- '\\n<tool_call>\\n{"name": "' + call.function.name + '", "arguments": ' + (call.function.arguments | tojson) + '}\\n</tool_call>' }}{%- endfor %}{{- '\\n' }}{%- endfor %}`;

@@ -12,26 +12,30 @@ function rowsOf({ op, attrs, bodies }: Node): { readonly of: number; readonly by
   return { of: names.indexOf(op.picksRows.of), by: names.indexOf(op.picksRows.by) };
 }
 
-/** The tables of a plan that all steps read by rows, as those steps see them. */
-export function rowTables({ graph }: Plan): ReadonlyMap<Value, RestingView> {
-  const tables = new Map<Value, RestingView>();
+/** The initializers of a plan of which all steps read rows, and no step the whole. */
+export function readByRows({ graph }: Plan): ReadonlySet<Value> {
+  const tables = new Set<Value>();
   const whole = new Set<Value>([...graph.inputs, ...graph.outputs]);
   for (const node of graph.nodes) {
     const rows = rowsOf(node);
     const table = rows === undefined ? undefined : node.inputs[rows.of];
     for (const value of readsOf(node)) {
       if (value.initializer === undefined) continue;
-      const resting =
-        value === table &&
-        node.inputs.indexOf(value) === node.inputs.lastIndexOf(value) &&
-        value.initializer instanceof RowsView
-          ? value.initializer.resting
-          : undefined;
-      if (resting === undefined) whole.add(value);
-      else tables.set(value, resting);
+      const isTable = value === table && node.inputs.indexOf(value) === node.inputs.lastIndexOf(value);
+      (isTable ? tables : whole).add(value);
     }
   }
   for (const value of whole) tables.delete(value);
+  return tables;
+}
+
+/** Those of them whose rows stay in their file, as the steps see them. */
+export function rowTables(plan: Plan): ReadonlyMap<Value, RestingView> {
+  const tables = new Map<Value, RestingView>();
+  for (const value of readByRows(plan)) {
+    const { initializer } = value;
+    if (initializer instanceof RowsView && initializer.resting !== undefined) tables.set(value, initializer.resting);
+  }
   return tables;
 }
 

@@ -1,5 +1,8 @@
 /** What insitu asks of the place it runs in. Node and browsers implement it in platform/; nothing here touches either. */
 
+/** A gap between two reads of a file that is cheaper to read over than to ask again for. */
+export const smallGap: number = 2 ** 20;
+
 /** A file that can be read in pieces. */
 export interface ReadableFile {
   readonly size: number;
@@ -11,8 +14,11 @@ export interface ReadableFile {
   readonly inOrder?: boolean | undefined;
   /** True for one that lies on this machine: reading costs little wherever it begins, and many reads may be under way at once. */
   readonly isNear?: boolean | undefined;
-  /** Fills `target` from `offset`; throws when the file is shorter. */
-  read(offset: number, target: Uint8Array): Promise<void>;
+  /**
+   * Fills `target` from `offset`; throws when the file is shorter. Reading goes on from there until `until`, where the caller knows: a file that comes
+   * over the net asks for no more.
+   */
+  read(offset: number, target: Uint8Array, until?: number): Promise<void>;
   /** Opens the same file to be kept open; left out where nothing can be read without waiting. */
   lasting?(): LastingFile;
   close(): Promise<void>;

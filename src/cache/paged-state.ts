@@ -334,7 +334,7 @@ export class PagedState {
     if (this.states !== undefined)
       throw new InsituError(
         "invalid-state",
-        `${what}: the model keeps states without rows, "${this.stateNames[0]}" for one, which have read every token: rows cannot be let go of`,
+        `${what}: the model has recurrent states, "${this.stateNames[0]}" for one, which have read every token: rows cannot be evicted`,
       );
   }
 

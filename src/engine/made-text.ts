@@ -27,6 +27,15 @@ export interface MadeToken {
   readonly stop?: string;
 }
 
+/** A token, and the hidden state that it was chosen by. */
+export interface ChosenRow {
+  readonly token: number;
+  readonly hidden: Float32Array;
+}
+
+/** Rows that wait for whoever reads them at most: what guesses without the older ones guesses nearly as well. */
+const mostRows = 256;
+
 /** Who hears of a text. Calls come in order; nothing comes after ended, failed, or once it left. One that throws fails its text alone. */
 export interface TextListener {
   /** The prompt's first run begins: so many of its tokens were reused. */
@@ -53,6 +62,8 @@ export class MadeText extends EngineText {
   #guesses: readonly number[] = [];
   /** A draft has guessed them. */
   #isDrafted = false;
+  /** What was chosen since a head read it last. */
+  readonly #chosen: ChosenRow[] = [];
   /** Hears how many of a draft's guesses were checked, and how many were right. */
   onChecked: ((guessed: number, right: number) => void) | undefined;
   #made = 0;
@@ -85,6 +96,10 @@ export class MadeText extends EngineText {
 
   get isAsked(): boolean {
     return this.#listener.isAsking !== false;
+  }
+
+  override get reads(): string | undefined {
+    return this.ask.speculate?.draft?.reads;
   }
 
   override get drawnAhead(): number {
@@ -149,22 +164,24 @@ export class MadeText extends EngineText {
       this.#drawnAhead--;
       this.#sampler.skip();
       this.#accept(checkToken(result.token), undefined, 0);
-    } else if (result.kind === "logits") this.#choose(result.at);
+    } else if (result.kind === "logits") this.#choose(result);
   }
 
   /** Chooses by the logits after the last token, and after each guess as long as guesses are right. */
-  #choose(at: (fromEnd: number) => Float32Array): void {
+  #choose(result: PartResult & { readonly kind: "logits" }): void {
     const guesses = this.#guesses;
     const [before, isDrafted] = [this.#right, this.#isDrafted];
     this.#guessed += guesses.length;
-    this.#chooseBehind(guesses, at);
+    this.#chooseBehind(guesses, result);
     if (isDrafted && guesses.length > 0) this.onChecked?.(guesses.length, this.#right - before);
   }
 
-  #chooseBehind(guesses: readonly number[], at: (fromEnd: number) => Float32Array): void {
+  #chooseBehind(guesses: readonly number[], { at, hidden }: PartResult & { readonly kind: "logits" }): void {
     for (let open = guesses.length; !this.isOver;) {
       const row = at(open);
       const token = this.#sampler.choose(row, this.#ending.barred);
+      if (hidden !== undefined && this.#chosen.push({ token, hidden: hidden(open).slice() }) > mostRows)
+        this.#chosen.shift();
       const isRight = open > 0 && guesses[guesses.length - open] === token && !this.#ending.endsWith(token);
       if (!isRight) this.#takeBack(open);
       this.#accept(token, row, isRight ? open : 0);
@@ -215,6 +232,11 @@ export class MadeText extends EngineText {
     return isNext && this.ask.speculate?.draft !== undefined && this.guessRoom > 0;
   }
 
+  /** What was chosen since this was asked last. */
+  takeChosen(): readonly ChosenRow[] {
+    return this.#chosen.splice(0);
+  }
+
   /** What a draft's logits say of the token behind those guessed so far; undefined where the text would end. */
   guessOf(logits: Float32Array, guessed: readonly number[]): number | undefined {
     const token = this.#sampler.guess(logits, guessed, this.#ending.barred);
@@ -246,7 +268,7 @@ export class MadeText extends EngineText {
     if (count === 0 || context.length === 0 || context.rewind(context.length - count)) return;
     throw new InsituError(
       "invalid-argument",
-      "the model keeps a state that cannot go back to a token before: leave option speculate out",
+      "the model has a recurrent state, which cannot go back: leave option speculate out",
     );
   }
 

@@ -80,7 +80,7 @@ export class TextTokenizer implements TokenDecoder {
   /** Makes a tokenizer from the files of a model's folder. */
   static async load({ tokenizer, config = {}, template }: TokenizerFiles): Promise<TextTokenizer> {
     const { Tokenizer } = await import("@huggingface/tokenizers");
-    const { pipeline, added } = guarded("the tokenizer cannot be made of tokenizer.json", () => {
+    const { pipeline, added } = guarded("the tokenizer cannot be created from tokenizer.json", () => {
       const tokens = checkTokenizer(tokenizer);
       const empty = { normalizer: null, pre_tokenizer: null, post_processor: null, decoder: null };
       // What stands for unknown words is in the one file or the other.
@@ -222,7 +222,7 @@ export class TextTokenizer implements TokenDecoder {
     if (half >= 0)
       throw new InsituError(
         "invalid-argument",
-        `the text is not Unicode: half of a surrogate pair stands alone at index ${half}`,
+        `the text is not valid Unicode: there is half of a surrogate pair at index ${half}`,
       );
     checkChoice("option controlTokens", controlTokens, ["read", "plain"]);
     const allows = controlTokens === "plain" ? this.#allows : allowsAll;

@@ -290,6 +290,25 @@ export function defineOp<
   };
 }
 
+/**
+ * A later version of an operator: what changed in its words; rules and reference implementation are those of the earlier one, which look for what is
+ * new by its name.
+ */
+export const laterOp = <
+  I extends Parameters,
+  O extends Parameters,
+  A extends Attributes,
+  const J extends Parameters = I,
+  const B extends Attributes = A,
+>(
+  op: DeclaredOp<I, O, A>,
+  changes: Pick<Declaration<J, O, B>, "since" | "types"> & {
+    readonly inputs?: J;
+    readonly outputs?: O;
+    readonly attrs?: B;
+  },
+): DeclaredOp<J, O, B> => ({ ...op, ...changes }) as DeclaredOp<J, O, B>; // what is not changed has the types of the earlier one
+
 /** Finds operators by domain, name and opset version. */
 export interface OperatorSet {
   /** The declaration in force at `opset`, or undefined. */

@@ -36,7 +36,7 @@ export interface WantedWeight {
 type Progress = (bytes: number) => void;
 
 /** Bytes from which on a table stays in its file, where only rows of it are read. */
-const leastTable = 2 ** 24;
+export const leastTable: number = 2 ** 24;
 
 /** Those of one model. */
 export class ArrivingWeights {

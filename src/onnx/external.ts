@@ -6,7 +6,7 @@
 import { InsituError } from "../base/error.js";
 import { foreignFile, isWebPage } from "../base/foreign-file.js";
 import { mostOverlap } from "../base/limits.js";
-import type { Files, ReadableFile } from "../base/platform.js";
+import { type Files, type ReadableFile, smallGap } from "../base/platform.js";
 import {
   arrayConstructorOf,
   type ByteStorage,
@@ -341,11 +341,11 @@ async function readFrom(
   const file = bytes === undefined ? (from.file ?? (await from.open())) : undefined;
   delete from.file;
   try {
-    for (const tensor of tensors) {
+    for (const [at, tensor] of tensors.entries()) {
       const { storage, fill } = places.get(tensor)!;
       const target = new Uint8Array(storage.buffer, storage.byteOffset, storage.byteLength);
       if (!fill) progress(target.length);
-      else if (file !== undefined) await readInto(file, tensor, target, progress);
+      else if (file !== undefined) await readInto(file, tensor, target, runEnd(tensors, at), progress);
       else {
         target.set(bytes!.subarray(tensor.external.offset, tensor.external.offset + target.length));
         progress(target.length);
@@ -356,16 +356,27 @@ async function readFrom(
   }
 }
 
+/** Where the tensors end that follow each other in their file from one on, without gaps that are worth a request. */
+function runEnd(tensors: readonly ExternalTensor[], from: number): number {
+  let end = 0;
+  for (const { external, type, dims } of tensors.slice(from)) {
+    if (end > 0 && external.offset > end + smallGap) break;
+    end = Math.max(end, external.offset + byteLengthOf(type, elementCount(dims)));
+  }
+  return end;
+}
+
 async function readInto(
   file: ReadableFile,
   tensor: ExternalTensor,
   bytes: Uint8Array,
+  until: number,
   progress: (bytes: number) => void,
 ): Promise<void> {
   for (let at = 0; at < bytes.length; at += chunk) {
     const target = bytes.subarray(at, Math.min(at + chunk, bytes.length));
     try {
-      await file.read(tensor.external.offset + at, target);
+      await file.read(tensor.external.offset + at, target, until);
     } catch (error) {
       unreadable(tensor)(error);
     }

@@ -5,7 +5,7 @@
 import { InsituError } from "../base/error.js";
 import type { ReadableFile } from "../base/platform.js";
 import { DeferredElements, type LaterElements } from "../tensor/deferred.js";
-import { type ElementType, elementTypes } from "../tensor/element-type.js";
+import { byteLengthOf, type ElementType, elementTypes } from "../tensor/element-type.js";
 import { elementCount } from "../tensor/view.js";
 import { mapTensors } from "./map-tensors.js";
 import type { Model, ModelTensor } from "./model.js";
@@ -44,17 +44,18 @@ class WeightSource {
     offset: number,
     fail: (error: unknown) => never,
   ): DeferredElements {
+    const until = offset + byteLengthOf(type, elementCount(dims));
     const key = `${this.#name} at ${String(offset).padStart(16, "0")} ${type}[${elementCount(dims)}]`;
     return new DeferredElements(type, elementCount(dims), key, (start, target) =>
-      this.#read(offset + start, target).catch(fail),
+      this.#read(offset + start, target, until).catch(fail),
     );
   }
 
-  #read(offset: number, target: Uint8Array): Promise<void> {
+  #read(offset: number, target: Uint8Array, until: number): Promise<void> {
     const before = this.#last;
     const read = this.#opened().then(async (file) => {
       if (file.isNear !== true) await before;
-      await file.read(offset, target);
+      await file.read(offset, target, until);
     });
     this.#last = Promise.allSettled([before, read]).then(() => undefined);
     return read;

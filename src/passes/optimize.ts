@@ -23,6 +23,7 @@ import { readTurnedWeights } from "./read-turned-weights.js";
 import { removeDeadNodes } from "./remove-dead-nodes.js";
 import { removeNoOps } from "./remove-no-ops.js";
 import type { Pass } from "./rewrite.js";
+import { type Activations, setActivations } from "./set-activations.js";
 import { shareProducts } from "./share-products.js";
 
 /** How much is rewritten: nothing, what is redundant, or also what is written out. */
@@ -55,13 +56,21 @@ const wideFusions: readonly { readonly makes: string; readonly pass: Pass }[] = 
   { makes: "SharedProducts", pass: shareProducts },
 ];
 
-/** The graph, inferred, after all passes of a level. `hasKernel` says which operators of insitu's own the backend does at once. */
+/** What is made of a graph, and for whom. */
+export interface Preparation {
+  readonly level?: Level;
+  /** Operators of insitu's own that the backend does at once. */
+  readonly hasKernel?: (op: Op) => boolean;
+  readonly activations?: Activations;
+}
+
+/** The graph, inferred, after all passes of a level. */
 export function optimizeGraph(
-  graph: Graph,
+  given: Graph,
   operators: OperatorSet,
-  level: Level,
-  hasKernel: (op: Op) => boolean = () => false,
+  { level = "all", hasKernel = () => false, activations = "file" }: Preparation,
 ): Graph {
+  const graph = setActivations(given, activations);
   if (level === "disabled") return graph;
   const isDone = (name: string): boolean => {
     const op = operators.find("insitu", name, 1);

@@ -3,10 +3,7 @@
  * in place of a file, and what a browser does not say, is told in words.
  */
 import { isWebPage } from "../base/foreign-file.js";
-import type { ReadableFile } from "../base/platform.js";
-
-/** A gap between two reads that is cheaper to read over than to ask again for. */
-const smallGap = 2 ** 20;
+import { type ReadableFile, smallGap } from "../base/platform.js";
 
 class MemoryFile implements ReadableFile {
   readonly inOrder = true;
@@ -49,23 +46,31 @@ function readerOf(body: ReadableStream<Uint8Array>): Reader {
   } catch {
     return body.getReader();
   }
-  let own = new Uint8Array(atOnce);
+  let own: Uint8Array<ArrayBuffer> | undefined = spare.pop() ?? new Uint8Array(atOnce);
   return {
     async read() {
+      if (own === undefined) return { done: true };
       const { done, value } = await reader.read(own);
-      if (value === undefined) return { done };
-      own = new Uint8Array(value.buffer);
+      own = value && new Uint8Array(value.buffer as ArrayBuffer);
       return { done, value };
     },
-    cancel: () => reader.cancel(),
+    async cancel() {
+      if (own !== undefined && own.length > 0 && spare.length < mostOpen) spare.push(own);
+      own = undefined;
+      await reader.cancel();
+    },
   };
 }
+
+/** Buffers of responses that have ended, used again: what is thrown away lies about until the collector comes. */
+const spare: Uint8Array<ArrayBuffer>[] = [];
 
 /** A response that is being read. */
 interface Coming {
   readonly reader: Reader;
-  /** Where its unread part starts. */
+  /** Where its unread part starts, and where it ends. */
   position: number;
+  readonly end: number;
   /** What has arrived of it and is unread. */
   pending: Uint8Array;
 }
@@ -93,31 +98,32 @@ class FetchedFile implements ReadableFile {
     const tag = response.headers.get("etag");
     this.version = tag === null || tag.startsWith("W/") ? undefined : `${this.identity} ${tag}`;
     this.#ranged = ranged;
-    if (body !== undefined) this.#coming.push(comingFrom(body, 0));
+    if (body !== undefined) this.#coming.push(comingFrom(body, 0, size));
   }
 
   get inOrder(): boolean {
     return !this.#ranged;
   }
 
-  async read(offset: number, target: Uint8Array): Promise<void> {
-    if (offset + target.length > this.size)
-      throw new Error(`${this.#url} ended after ${this.size} bytes, ${offset + target.length} were asked for`);
-    const coming = this.#openAt(offset) ?? (await this.#request(offset));
+  async read(offset: number, target: Uint8Array, until: number = this.size): Promise<void> {
+    const end = offset + target.length;
+    if (end > this.size) throw new Error(`${this.#url} ended after ${this.size} bytes, ${end} were asked for`);
+    const coming = this.#openAt(offset, end) ?? (await this.#request(offset, Math.max(end, until)));
     try {
       await this.#take(coming, offset - coming.position, undefined);
       await this.#take(coming, target.length, target);
+      if (coming.position === coming.end) await this.#finish(coming);
     } catch (error) {
       await this.#end(coming);
       throw error;
     }
   }
 
-  /** The open response that reaches a place soonest; undefined where none is near before it. */
-  #openAt(offset: number): Coming | undefined {
-    const reaching = this.#coming.filter(({ position }) => {
+  /** The open response that has some bytes and reaches them soonest; undefined where none is near before them. */
+  #openAt(offset: number, until: number): Coming | undefined {
+    const reaching = this.#coming.filter(({ position, end }) => {
       const gap = offset - position;
-      return gap >= 0 && (!this.#ranged || gap <= smallGap);
+      return gap >= 0 && until <= end && (!this.#ranged || gap <= smallGap);
     });
     if (reaching.length === 0) return undefined;
     const nearest = reaching.reduce((best, each) => (each.position > best.position ? each : best));
@@ -125,12 +131,15 @@ class FetchedFile implements ReadableFile {
     return nearest;
   }
 
-  async #request(offset: number): Promise<Coming> {
+  async #request(offset: number, until: number): Promise<Coming> {
     while (this.#coming.length >= (this.#ranged ? mostOpen : 1)) await this.#end(this.#coming[0]);
-    const response = await request(this.#url, this.#ranged ? { headers: { Range: `bytes=${offset}-` } } : {});
+    const response = await request(
+      this.#url,
+      this.#ranged ? { headers: { Range: `bytes=${offset}-${until - 1}` } } : {},
+    );
     if ((this.#ranged && response.status !== 206) || response.body === null)
       throw new Error(`${this.#url} no longer answers ranged requests (status ${response.status})`);
-    const coming = comingFrom(response.body, this.#ranged ? offset : 0);
+    const coming = this.#ranged ? comingFrom(response.body, offset, until) : comingFrom(response.body, 0, this.size);
     this.#coming.push(coming);
     return coming;
   }
@@ -154,6 +163,12 @@ class FetchedFile implements ReadableFile {
     }
   }
 
+  /** Hears the end of a response of which all has come: a connection that is broken off serves no other. */
+  async #finish(coming: Coming): Promise<void> {
+    await coming.reader.read();
+    await this.#end(coming);
+  }
+
   async #end(coming: Coming): Promise<void> {
     const at = this.#coming.indexOf(coming);
     if (at >= 0) this.#coming.splice(at, 1);
@@ -165,9 +180,10 @@ class FetchedFile implements ReadableFile {
   }
 }
 
-const comingFrom = (body: ReadableStream<Uint8Array>, position: number): Coming => ({
+const comingFrom = (body: ReadableStream<Uint8Array>, position: number, end: number): Coming => ({
   reader: readerOf(body),
   position,
+  end,
   pending: new Uint8Array(),
 });
 
@@ -183,7 +199,7 @@ async function reach(url: string, init?: RequestInit): Promise<Response> {
     const other = page !== undefined && /^https?:/.test(url) && new URL(url).origin !== page;
     throw new Error(
       other
-        ? `nothing answers there, or its server does not let pages of ${page} read it (the header Access-Control-Allow-Origin); browsers do not tell which`
+        ? `nothing answers there, or its server does not allow pages of ${page} to read it (the header Access-Control-Allow-Origin); browsers do not tell which`
         : `nothing answers there (${cause instanceof Error ? cause.message : String(cause)})`,
       { cause },
     );
@@ -201,7 +217,7 @@ async function request(url: string, init?: RequestInit): Promise<Response> {
 }
 
 const webPage =
-  "its server answered with a web page, as servers do that send one for every path they do not know: look where the file is served from";
+  "its server answered with a web page, as many do for unknown paths: check where the file is served from";
 
 /** Why a file cannot be had; undefined where it can. Asks for no more than its first bytes, and throws where nothing answers. */
 export async function absenceOf(url: string): Promise<string | undefined> {

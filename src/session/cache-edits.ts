@@ -107,7 +107,7 @@ export class CacheEdits {
     const key = JSON.stringify([nodes.map(({ op, ...rest }) => [op.domain, op.name, rest]), feeds]);
     let executable = this.#prepared.get(key);
     if (executable === undefined) {
-      const { graph } = preparedGraphOf(modelOf(nodes, feeds), "disabled");
+      const { graph } = preparedGraphOf(modelOf(nodes, feeds), { level: "disabled" });
       const pairs = Object.fromEntries(nodes.map(({ cache, present }) => [cache.name, present]));
       executable = this.#opened.prepare(makePlan(graph, { policy: "require", pairs }));
       this.#prepared.set(key, executable);

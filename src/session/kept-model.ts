@@ -5,8 +5,7 @@
 import { type Dim, isKnown, sameDim } from "../graph/dim.js";
 import { type Fact, factText } from "../graph/fact.js";
 import type { Graph, Value } from "../graph/graph.js";
-import type { Backend } from "../backends/backend.js";
-import type { Level } from "../passes/optimize.js";
+import type { Preparation } from "../passes/optimize.js";
 import type { PairNames } from "../plan/named-pairs.js";
 import type { InPlacePolicy } from "../plan/plan.js";
 import type { ReplacedInput } from "../rewrite/replaced.js";
@@ -47,15 +46,13 @@ interface AskedBeside {
   /** True if the model may have been rewritten already. */
   readonly isRewritten: boolean;
   readonly pairs: PairNames | undefined;
-  /** Operators that the backend may do at once. */
-  readonly hasKernel: Backend["hasKernel"];
+  readonly preparation: Preparation;
 }
 
 /** The rewritten form of a session's model, or why presents are copied; undefined for a model without any. The room that rewrites is loaded here. */
 export async function keptModelOf(
   original: Parts,
-  level: Level,
-  { inPlace, isRewritten, pairs, hasKernel }: AskedBeside,
+  { inPlace, isRewritten, pairs, preparation }: AskedBeside,
 ): Promise<KeptModel | string | undefined> {
   if (!mayHavePasts(original.graph)) return undefined;
   const { counted } = original;
@@ -73,7 +70,7 @@ export async function keptModelOf(
     let padded: KeptModel | string | undefined;
     const prepare = (keepMask: boolean): KeptModel | string => {
       const form = keepMask ? rewriteGrowing(original.model, { keepMask, mayOnlyContinue: true })! : rewritten;
-      return prepared(form, original, level, hasKernel, () => {
+      return prepared(form, original, preparation, () => {
         // Whatever went wrong there, the plain path is right.
         try {
           padded ??= keepMask ? "it is that form itself" : prepare(true);
@@ -102,8 +99,7 @@ const mayHavePasts = ({ inputs, outputs }: Graph): boolean =>
 function prepared(
   { model, report }: Rewritten,
   original: Parts,
-  level: Level,
-  hasKernel: Backend["hasKernel"],
+  preparation: Preparation,
   padded: () => KeptModel | undefined,
 ): KeptModel | string {
   const { caches, replaced, tokens, capacity, padding, follows } = report;
@@ -115,7 +111,7 @@ function prepared(
     return `its positions are counted by rows, whatever input "${padding.input}" says`;
   if (padding?.hidesOnly === false) return `input "${padding.input}" does more than to hide keys`;
   const { opened } = original;
-  const ready = preparedGraphOf(model, level, hasKernel);
+  const ready = preparedGraphOf(model, preparation);
   const pairings = new Pairings(ready, "prefer", undefined, opened, []);
   const { plan } = pairings.own.stateful;
   const kept = new Map(caches.map((cache) => [cache.input, cache]));

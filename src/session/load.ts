@@ -3,7 +3,6 @@ import type { Platform } from "../base/platform.js";
 import { buildGraph } from "../graph/build.js";
 import type { Graph } from "../graph/graph.js";
 import { inferGraph } from "../graph/infer.js";
-import type { Op } from "../graph/op.js";
 import type { ArrivingWeights } from "../onnx/arriving-weights.js";
 import { type AllocateBytes, loadExternalData } from "../onnx/external.js";
 import { loadModel as loadModelAt } from "../onnx/load.js";
@@ -14,9 +13,9 @@ import { deferInMemory, DeferredWeights } from "../onnx/weight-source.js";
 import { operators } from "../ops/index.js";
 import { withOperators } from "../ops/late.js";
 import { foldConstants } from "../passes/fold-constants.js";
-import { type Level, optimizeGraph } from "../passes/optimize.js";
+import { optimizeGraph, type Preparation } from "../passes/optimize.js";
 import { removeDeadNodes } from "../passes/remove-dead-nodes.js";
-import { type RemovedNode, removedNodes } from "../explain/caches.js";
+import { type RemovedNode, removedNodes } from "#insitu/explain/caches.js";
 import { presentsOf } from "../plan/pairs.js";
 
 /** What a model can be loaded from: a path or URL, or its bytes. */
@@ -66,11 +65,11 @@ export interface PreparedGraph {
   readonly asFiled: ReadonlyMap<string, string>;
 }
 
-/** The same after the passes of a level; `hasKernel` says which operators of insitu's own are worth making. */
-export function preparedGraphOf(model: Model, level: Level = "all", hasKernel?: (op: Op) => boolean): PreparedGraph {
+/** The same after the passes. */
+export function preparedGraphOf(model: Model, preparation: Preparation = {}): PreparedGraph {
   const whole = buildGraph(model, operators);
   inferGraph(whole);
   const plain = removeDeadNodes(foldConstants(whole));
   const removed = removedNodes(whole, plain);
-  return { graph: optimizeGraph(plain, operators, level, hasKernel), removed, asFiled: presentsOf(plain) };
+  return { graph: optimizeGraph(plain, operators, preparation), removed, asFiled: presentsOf(plain) };
 }

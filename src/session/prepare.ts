@@ -36,7 +36,8 @@ export async function prepareOn(
   options: SessionOptions,
   asked: Omit<ReturnType<typeof readOptions>, "candidates"> & { readonly passedOver: readonly string[] },
 ): Promise<Parts> {
-  const { inPlace, level, rewrite, presents, passedOver, staysOnDevice } = asked;
+  const { inPlace, level, activations, rewrite, presents, passedOver, staysOnDevice } = asked;
+  const preparation = { level, hasKernel, activations };
   const limit = new MemoryLimit(options.memoryLimit ?? platform.memoryBytes);
   const deferring = opened.bringWeights && new DeferredWeights((bytes) => limit.addWeights(bytes));
   const arriving = new ArrivingWeights(rowWeights);
@@ -47,7 +48,7 @@ export async function prepareOn(
     const loaded = await loadModel(source, platform, options, limit.guard(opened), deferring ?? arriving);
     const changed = await holding(() => changedBy(options.change, loaded, isDevice));
     const { model, notRewritten } = await holding(() => rewritten(changed, rewrite, inPlace));
-    const prepared = await holding(() => preparedGraphOf(model, level, hasKernel));
+    const prepared = await holding(() => preparedGraphOf(model, preparation));
     const { graph, removed } = prepared;
     const named = namedWeightsOf(graph);
     const weights = [...named.keys()];
@@ -67,7 +68,7 @@ export async function prepareOn(
       released: false,
       handedOut: new HandedOut(),
       functional,
-      apart: model === loaded ? new ToldApart(model, opened, policy, level, hasKernel) : undefined,
+      apart: model === loaded ? new ToldApart(model, opened, policy, preparation) : undefined,
       pairings,
       edits: new CacheEdits(opened),
       weightBytes: heldBytes(weights),
@@ -83,8 +84,8 @@ export async function prepareOn(
     let runs = graph;
     if (presents === "keep") {
       const isRewritten = rewrite !== "never";
-      const beside = { inPlace, isRewritten, pairs: options.pairs, hasKernel };
-      const kept = await holding(() => keptModelOf(parts, level, beside));
+      const beside = { inPlace, isRewritten, pairs: options.pairs, preparation };
+      const kept = await holding(() => keptModelOf(parts, beside));
       parts.presents = kept === undefined || typeof kept === "string" ? kept : new KeptPresents(kept);
       if (typeof kept === "object") runs = kept.parts.graph;
     }

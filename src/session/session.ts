@@ -7,9 +7,9 @@ import type { BackendChoice, BackendSession, BusyRows, Executable, Transfer } fr
 import type { Graph, Value } from "../graph/graph.js";
 import type { ArrivingWeights } from "../onnx/arriving-weights.js";
 import type { Model } from "../onnx/model.js";
-import type { RemovedNode } from "../explain/caches.js";
-import { type ExplainJson, explainJson } from "../explain/json.js";
-import { explainPlan } from "../explain/text.js";
+import type { RemovedNode } from "#insitu/explain/caches.js";
+import { type ExplainJson, explainJson } from "#insitu/explain/json.js";
+import { explainPlan } from "#insitu/explain/text.js";
 import type { Tensor } from "../tensor/tensor.js";
 import type { CacheEdits } from "./cache-edits.js";
 import type { CountedDecoder } from "./counted-lengths.js";
@@ -192,7 +192,7 @@ export class Session {
    */
   async start(feeds: Feeds, fetches: Fetches | undefined, options: RunOptions): Promise<StartedRun> {
     const { parts, wanted, state } = this.#asked(fetches, options);
-    if (state === undefined) throw new InsituError("invalid-argument", "a run that is begun needs options.state");
+    if (state === undefined) throw new InsituError("invalid-argument", "session.start needs options.state");
     return this.#started(() => startWithState(parts, feeds, wanted, state));
   }
 
@@ -207,7 +207,7 @@ export class Session {
     options: RunOptions,
   ): Promise<StartedSeries> {
     const { parts, wanted, state } = this.#asked(fetches, options);
-    if (state === undefined) throw new InsituError("invalid-argument", "runs that are begun need options.state");
+    if (state === undefined) throw new InsituError("invalid-argument", "session.startSeries needs options.state");
     checkList("what changes in a series", changes);
     return this.#started(() => startSeries(parts, feeds, changes, wanted, state));
   }

@@ -6,6 +6,7 @@
 import type { BackendSession, Executable } from "../backends/backend.js";
 import type { Graph } from "../graph/graph.js";
 import type { Model, ModelAttribute, ModelDimension, ModelGraph, ModelNode, ModelValue } from "../onnx/model.js";
+import type { Preparation } from "../passes/optimize.js";
 import { makePlan } from "../plan/plan.js";
 import type { InPlacePolicy } from "../plan/plan.js";
 import { preparedGraphOf } from "./load.js";
@@ -27,16 +28,11 @@ export class ToldApart {
   readonly #opened: BackendSession;
   readonly #made = new Map<string, PlainParts>();
 
-  constructor(
-    model: Model,
-    opened: BackendSession,
-    policy: InPlacePolicy,
-    ...how: [level: Parameters<typeof preparedGraphOf>[1], hasKernel: Parameters<typeof preparedGraphOf>[2]]
-  ) {
+  constructor(model: Model, opened: BackendSession, policy: InPlacePolicy, preparation: Preparation) {
     this.#model = model;
     this.#opened = opened;
     this.#policy = policy;
-    this.#prepare = (apart) => preparedGraphOf(apart, ...how).graph;
+    this.#prepare = (apart) => preparedGraphOf(apart, preparation).graph;
   }
 
   /** The plan for runs in which these symbols are no longer one size each. */

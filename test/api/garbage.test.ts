@@ -2,7 +2,7 @@
 // else, on every backend.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { InferenceSession, rewrite } from "../../src/entry/node.js";
-import { ops } from "../../src/functions/ops.js";
+import { ops } from "../../packages/functions/ops.js";
 import { buildModel, node, value } from "../../src/onnx/build.js";
 import { writeModel } from "../../src/onnx/write.js";
 import type { State } from "../../src/session/state.js";

@@ -237,7 +237,7 @@ describe.skipIf(chromium === undefined)("models in a browser", () => {
     });
     await quota(5e6);
     expect(await tell(page, name, { hub: { hubUrl: hub.url } })).toMatch(
-      /^download: .* cannot be written: the browser's room for this page is full: remove a model/,
+      /^download: .* cannot be written: the browser's storage for this page is full: remove a model/,
     );
     expect(await kept(page)).toMatchObject({ names: [], used: 0 });
   });

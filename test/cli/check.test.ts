@@ -9,7 +9,7 @@ import { InsituError } from "../../src/base/error.js";
 import { checkModel, type CheckReport } from "../../packages/cli/check-report.js";
 import { openChecked } from "../../packages/cli/check-source.js";
 import { node } from "../../src/onnx/build.js";
-import { moveToExternalData } from "../../src/onnx/move-external.js";
+import { moveToExternalData } from "../../tools/demo/move-external.js";
 import { concatenate } from "../../src/onnx/pieces.js";
 import { readModel } from "../../src/onnx/read.js";
 import { writeModel } from "../../src/onnx/write.js";

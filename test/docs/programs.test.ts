@@ -60,9 +60,10 @@ const printed: Readonly<Record<string, readonly RegExp[]>> = {
     /^300 \d+ \[ 0, 1, 2, 3, \d+, \d+ \]\n$/,
     /^RepackCache on \d+ caches, in place, by repackRows\n$/,
   ],
-  tools: [
+  "structured-output": [
+    /\S/,
     /^get_weather \{"city":"(Bern|Rome)","temperature":21\}\n[^]*user, assistant, tool, assistant/,
-    /^(Bern|Rome)\n\{ city: '(Bern|Rome)', temperature: 21 \}/,
+    /^(Bern|Rome)\n/,
   ],
   rewrite: [/'nonpad_kv_seqlen'[^]* 4096 \d{4}/, /^\[ 1, 1, \d+ \] .*presents/i],
 };
@@ -174,7 +175,7 @@ const commands = needNothing.flatMap(({ page, language, code }) =>
 /** Programs and commands in one process, in which the package is loaded once; how each of them ended, by its name. */
 async function runTogether(): Promise<Readonly<Record<string, Ended>>> {
   const work = join(installed.project, "together.json");
-  const commandLine = join(installed.project, "node_modules/insitu/dist/node/command-line.js");
+  const commandLine = join(installed.project, "node_modules/insitu/dist/lib/command-line.js");
   const listed = [
     ...programs.map((block) => ({ name: nameOf(block), folder: placeOf(block.page), program: compiledOf(block) })),
     ...commands.flatMap(([page, line]) => {
@@ -206,6 +207,30 @@ const freePort = (): Promise<number> =>
       server.close(() => resolve(port));
     });
   });
+
+/** What a shell's command serves, on a free port, for as long as `use` takes. */
+async function serving(cwd: string, command: string, use: (port: string) => Promise<void>): Promise<void> {
+  const server = spawn("bash", ["-c", `exec ${command}`], {
+    cwd,
+    stdio: ["ignore", "pipe", "ignore"],
+    env: { ...process.env, INSITU_PORT: "0" },
+    detached: true,
+  });
+  try {
+    const port = await new Promise<string>((resolve, reject) => {
+      let said = "";
+      server.stdout.setEncoding("utf8").on("data", (text: string) => {
+        said += text;
+        const found = /listening on http:\/\/127\.0\.0\.1:(\d+)/.exec(said);
+        if (found !== null) resolve(found[1]);
+      });
+      server.once("exit", () => reject(new Error(`the server ended: ${said}`)));
+    });
+    await use(port);
+  } finally {
+    process.kill(-server.pid!); // npx and what it started, which does not end with it
+  }
+}
 
 /** What npx comes to where a package is installed, without its second of npm; the README's line has npx itself. */
 const quickNpx = 'npx() { "node_modules/.bin/$@"; };';
@@ -243,6 +268,25 @@ describe("docs/*.md", () => {
     } finally {
       server.kill("SIGKILL");
     }
+  });
+
+  test("the openai package chats with the server, and calls a tool", async () => {
+    const [template, command] = /^cat > (?:[^]*?)\nEND\n|npx insitu serve --chat-template .*/gm[Symbol.match](
+      needNothing.find(({ code }) => code.includes("tools.jinja"))!.code,
+    )!;
+    expect((await run("serve", "bash", ["-c", template])).status).toBe(0);
+    const clients = needNothing.filter(({ code }) => code.startsWith('import OpenAI from "openai"'));
+    await serving(placeOf("serve"), command, async (port) => {
+      for (const block of clients) {
+        writeFileSync(fileOf(block, "mjs"), block.code.replace(":8080/", `:${port}/`));
+        const { status, stdout, stderr } = await run(block.page, process.execPath, [fileOf(block, "mjs")]);
+        expect([status, stderr]).toEqual([0, ""]);
+        expect(stdout).toMatch(
+          block.page === "serve" ? /^get_weather \{ ?"city": ?"(Bern|Rome)" ?\}\n/ : /\w{2,} \w{2,}/,
+        );
+      }
+    });
+    expect(clients.map(({ page }) => page).sort()).toEqual(["recipes", "serve"]);
   });
 
   test.each(commands)("%s: %s", async (page, line) => {
@@ -286,22 +330,7 @@ describe("README.md, from top to bottom", () => {
   test("the server answers", async () => {
     const [packages, command] = serve.code.split("\n");
     for (const name of packages.replace("npm install ", "").split(" ")) expect(others).toContain(name);
-    const server = spawn("bash", ["-c", `exec ${command}`], {
-      cwd: placeOf("README"),
-      stdio: ["ignore", "pipe", "ignore"],
-      env: { ...process.env, INSITU_PORT: "0" },
-      detached: true,
-    });
-    try {
-      const port = await new Promise<string>((resolve, reject) => {
-        let said = "";
-        server.stdout.setEncoding("utf8").on("data", (text: string) => {
-          said += text;
-          const found = /listening on http:\/\/127\.0\.0\.1:(\d+)/.exec(said);
-          if (found !== null) resolve(found[1]);
-        });
-        server.once("exit", () => reject(new Error(`the server ended: ${said}`)));
-      });
+    await serving(placeOf("README"), command, async (port) => {
       for (const { code } of [ask, ...needNothing.filter((block) => block.code.startsWith("curl "))]) {
         const asked = await run("README", "bash", ["-c", code.replace(":8080/", `:${port}/`)]);
         // OpenAI's stream; Anthropic's message and Ollama's lines.
@@ -310,9 +339,7 @@ describe("README.md, from top to bottom", () => {
           : /^\{"(?:id|model)":[^]*\}\n?$/;
         expect([asked.status, asked.stdout]).toEqual([0, expect.stringMatching(answer)]);
       }
-    } finally {
-      process.kill(-server.pid!); // npx and what it started, which does not end with it
-    }
+    });
   });
 
   const chromium = findChromium();

@@ -11,7 +11,7 @@ import { serve } from "../../packages/cli/serve.js";
 import { Redis, redisServer } from "../support/redis.js";
 
 const folder = join(fileURLToPath(new URL("../../examples", import.meta.url)), "kubernetes/");
-const main = fileURLToPath(new URL("../../dist/node/cli.js", import.meta.url));
+const main = fileURLToPath(new URL("../../dist/lib/cli.js", import.meta.url));
 
 /** What is behind names and numbers in one of the files; the file's n-th document. */
 function at(file: string, document: number, ...path: (string | number)[]): unknown {

@@ -227,7 +227,7 @@ test("adaptive lengths leave the text the same", async () => {
 test("refuses what cannot guess", () => {
   const refuse = (speculate: object, why: RegExp) =>
     expect(() => lm.generate("x", { speculate: speculate as GenerateOptions["speculate"] & object })).toThrow(why);
-  refuse({ draft: lm }, /is the model that it is to guess for/);
+  refuse({ draft: lm }, /is the model itself/);
   refuse(
     { draft: { vocabulary: 256, forServers: drafts[0].forServers } },
     /has 256 tokens in its vocabulary, the model has 4096/,

@@ -147,7 +147,7 @@ test("what is wrong with a call is told in its own words", async () => {
     () => lm.beamSearch([1, 2, 4096 + 95_903]),
   ])
     await expect((async () => call())()).rejects.toThrow(
-      "a prompt's tokens must be below 4096, as many as the model has, got 99999 at 2",
+      "a prompt's tokens must be below 4096, the size of the vocabulary, got 99999 at 2",
     );
   expect(() => lm.generate("Once", { temperature: "0.5" as never })).toThrow(
     'option temperature must be a number from 0 on, got "0.5"',

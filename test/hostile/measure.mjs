@@ -8,7 +8,7 @@ import { makePlan } from "../../dist/plan/plan.js";
 import { compileProgram } from "../../dist/plan/program.js";
 import { preparedGraphOf } from "../../dist/session/load.js";
 import { readModel } from "../../dist/onnx/read.js";
-import { printModel } from "../../dist/onnx/print.js";
+import { printModel } from "../../dist/explain/print-model.js";
 
 const megabytes = () => process.resourceUsage().maxRSS / 1024;
 

@@ -202,7 +202,7 @@ describe("on the command line", () => {
 
   test("pull, list, remove", async () => {
     const before = await insitu("models");
-    expect(before.stdout).toMatch(/^no models are kept in /);
+    expect(before.stdout).toMatch(/^no models are stored in /);
     expect(before.stdout).toMatch(/^smollm2-135m +1\d\d(\.\d)? MiB +q4 +apache-2\.0$/m);
     const pulled = await insitu("pull", "qwen3-0.6b");
     expect(pulled.stderr).toMatch(/^fetching onnx-community\/Qwen3-0\.6B-ONNX, q4: \S+ \S+ into /);

@@ -6,7 +6,7 @@ import { InferenceSession } from "../../src/entry/node.js";
 import { graph, initializer, node, value } from "../../src/onnx/build.js";
 import type { Model } from "../../src/onnx/model.js";
 import { writeModel } from "../../src/onnx/write.js";
-import type { CacheJson } from "../../src/explain/caches.js";
+import type { CacheJson } from "../../packages/explain/caches.js";
 import {
   append,
   appendInBranch,

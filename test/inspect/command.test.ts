@@ -12,7 +12,7 @@ import { InferenceSession } from "../../src/entry/node.js";
 import { buildModel, node, value } from "../../src/onnx/build.js";
 import type { Model, ModelTensor } from "../../src/onnx/model.js";
 import { writeModel } from "../../src/onnx/write.js";
-import type { ExplainJson } from "../../src/explain/json.js";
+import type { ExplainJson } from "../../packages/explain/json.js";
 import { append, around, cache, concat } from "./graphs.js";
 
 const folder = mkdtempSync(join(tmpdir(), "insitu-inspect-"));

@@ -10,7 +10,7 @@ import { InferenceSession } from "../../src/entry/node.js";
 import { buildModel, node, value } from "../../src/onnx/build.js";
 import type { Model } from "../../src/onnx/model.js";
 import { writeModel } from "../../src/onnx/write.js";
-import type { ExplainJson } from "../../src/explain/json.js";
+import type { ExplainJson } from "../../packages/explain/json.js";
 import { Tensor } from "../../src/tensor/tensor.js";
 import { noWebgpu } from "../support/backends.js";
 import { tokenFeeds } from "../support/decoding.js";

@@ -15,7 +15,7 @@ import {
   strings,
   value,
 } from "../../src/onnx/build.js";
-import { printModel } from "../../src/onnx/print.js";
+import { printModel } from "../../packages/explain/print-model.js";
 import { readModel } from "../../src/onnx/read.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { everythingBytes } from "./everything.js";

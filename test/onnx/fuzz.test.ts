@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { InsituError } from "../../src/base/error.js";
 import { ModelProtoSchema } from "./onnx_pb.js";
 import { soak } from "../support/soak.js";
-import { printModel } from "../../src/onnx/print.js";
+import { printModel } from "../../packages/explain/print-model.js";
 import { readModel } from "../../src/onnx/read.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { everythingBytes } from "./everything.js";

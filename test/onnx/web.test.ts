@@ -7,7 +7,7 @@ import { buildModel, initializer } from "../../src/onnx/build.js";
 import { loadExternalData } from "../../src/onnx/external.js";
 import { loadModel } from "../../src/onnx/load.js";
 import type { Model } from "../../src/onnx/model.js";
-import { moveToExternalData } from "../../src/onnx/move-external.js";
+import { moveToExternalData } from "../../tools/demo/move-external.js";
 import { concatenate } from "../../src/onnx/pieces.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { tensorBytes } from "../../src/onnx/write-tensor.js";
@@ -100,7 +100,22 @@ describe("webPlatform", () => {
       await file.read(offset, target);
       expect(target).toEqual(bytes.slice(offset, offset + 16));
     }
-    expect(requests.map((request) => request.split(" ")[1])).toEqual(["bytes=0-", "bytes=2000000-", "bytes=50-"]);
+    const end = bytes.length - 1;
+    const asked = (): readonly string[] => requests.map((request) => request.split(" ")[1]);
+    expect(asked()).toEqual([0, 2_000_000, 50].map((offset) => `bytes=${offset}-${end}`));
+    requests.length = 0;
+    // Where it is known how far reading goes on, no more is asked for.
+    for (const [offset, until] of [
+      [1_500_000, 1_500_100],
+      [1_500_016, 1_500_100],
+      [1_500_090, undefined],
+      [1_600_000, 1_600_008],
+    ] as const) {
+      const target = new Uint8Array(16);
+      await file.read(offset, target, until);
+      expect(target).toEqual(bytes.slice(offset, offset + 16));
+    }
+    expect(asked()).toEqual(["bytes=1500000-1500099", `bytes=1500090-${end}`]);
     await expect(file.read(file.size - 4, new Uint8Array(16))).rejects.toThrow(/ended after/);
     await file.close();
     expect((await webPlatform.openBeside(`${base}/models/model.onnx`, "empty.bin")).size).toBe(0);
@@ -162,7 +177,7 @@ describe("webPlatform", () => {
     await expectRejection(
       loadModel(`${base}/app/model.onnx`, webPlatform),
       "invalid-model",
-      /app\/model\.onnx is an HTML page, as servers send in place of a file that is not there/,
+      /app\/model\.onnx is an HTML page: servers send one in place of a missing file/,
     );
     await expect(webPlatform.openBeside(`${base}/app/model.onnx`, "weights.bin")).rejects.toThrow(/a web page/);
   });

@@ -6,7 +6,7 @@ import { afterAll, expect, test } from "vitest";
 import { buildModel, initializer, node, value } from "../../src/onnx/build.js";
 import { loadModel } from "../../src/onnx/load.js";
 import { type Model, type ModelTensor, tensorView } from "../../src/onnx/model.js";
-import { moveToExternalData } from "../../src/onnx/move-external.js";
+import { moveToExternalData } from "../../tools/demo/move-external.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { DeferredWeights } from "../../src/onnx/weight-source.js";
 import { nodePlatform } from "../../src/platform/node.js";

@@ -4,7 +4,7 @@ import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { float, initializer, node } from "../../src/onnx/build.js";
 import { mapTensors } from "../../src/onnx/map-tensors.js";
 import type { Model } from "../../src/onnx/model.js";
-import { moveIntoModel, moveToExternalData } from "../../src/onnx/move-external.js";
+import { moveIntoModel, moveToExternalData } from "../../tools/demo/move-external.js";
 import { ModelProtoSchema } from "./onnx_pb.js";
 import { concatenate } from "../../src/onnx/pieces.js";
 import { readModel } from "../../src/onnx/read.js";

@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { InsituError } from "../../src/base/error.js";
 import { InferenceSession } from "../../src/entry/node.js";
-import { ops } from "../../src/functions/ops.js";
+import { ops } from "../../packages/functions/ops.js";
 import type { SessionOptions } from "../../src/session/options.js";
 import { Tensor } from "../../src/tensor/tensor.js";
 import { pagedModel, type Sizes } from "./step-models.js";

@@ -1,6 +1,6 @@
 // The worked examples of the operator's contract, number for number. A dash stands for an element that keeps what it held.
 import { expect, test } from "vitest";
-import { gatherPaKvCache, scatterPaKvCache, type ScatterPaKvCacheOptions } from "../../src/functions/paged.js";
+import { gatherPaKvCache, scatterPaKvCache, type ScatterPaKvCacheOptions } from "../../packages/functions/paged.js";
 import { readNumbers, writeNumbers } from "../../src/tensor/access.js";
 import type { ElementType } from "../../src/tensor/element-type.js";
 import { Tensor } from "../../src/tensor/tensor.js";

@@ -1,7 +1,7 @@
 // Random reads of paged caches against a slow loop from the contract's formulas, and what the read refuses.
 import { expect, test } from "vitest";
 import { InsituError } from "../../src/base/error.js";
-import { gatherPaKvCache, type PagedLayout } from "../../src/functions/paged.js";
+import { gatherPaKvCache, type PagedLayout } from "../../packages/functions/paged.js";
 import { seededRandom } from "../../src/graph/call.js";
 import type { Tensor } from "../../src/tensor/tensor.js";
 import { bitsOf, indices, tensorOf } from "./bits.js";

@@ -1,7 +1,7 @@
 // Models with paged caches: written, read back, planned and run with a state, in every layout; and what a run refuses.
 import { expect, test } from "vitest";
 import { InferenceSession } from "../../src/entry/node.js";
-import { gatherPaKvCache, type PagedLayout, scatterPaKvCache } from "../../src/functions/paged.js";
+import { gatherPaKvCache, type PagedLayout, scatterPaKvCache } from "../../packages/functions/paged.js";
 import { buildModel, node, value } from "../../src/onnx/build.js";
 import type { Model } from "../../src/onnx/model.js";
 import { readModel } from "../../src/onnx/read.js";

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { compileFunction } from "node:vm";
 import { expect, test } from "vitest";
-import { ops } from "../../src/functions/ops.js";
+import { ops } from "../../packages/functions/ops.js";
 import { operators } from "../../src/ops/index.js";
 import { Tensor } from "../../src/tensor/tensor.js";
 

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { compileFunction } from "node:vm";
 import { expect, test } from "vitest";
 import { addressOf, pictures, sizes, slots } from "../../scripts/paged-pictures.mjs";
-import * as paged from "../../src/functions/paged.js";
+import * as paged from "../../packages/functions/paged.js";
 import { operators } from "../../src/ops/index.js";
 import { Tensor } from "../../src/tensor/tensor.js";
 import { indices } from "./bits.js";

@@ -1,6 +1,6 @@
 // Random calls of the paged write, one scenario at a time, every choice from one seed.
 import { seededRandom } from "../../src/graph/call.js";
-import type { ScatterPaKvCacheInputs, ScatterPaKvCacheOptions } from "../../src/functions/paged.js";
+import type { ScatterPaKvCacheInputs, ScatterPaKvCacheOptions } from "../../packages/functions/paged.js";
 import type { ElementType } from "../../src/tensor/element-type.js";
 import type { Tensor } from "../../src/tensor/tensor.js";
 import { indices, tensorOf } from "./bits.js";

@@ -1,6 +1,6 @@
 // Random paged writes against the reference implementation: every scenario, every element type, both index types; functional and in place.
 import { expect, test } from "vitest";
-import { scatterPaKvCache } from "../../src/functions/paged.js";
+import { scatterPaKvCache } from "../../packages/functions/paged.js";
 import type { ElementType } from "../../src/tensor/element-type.js";
 import { bitsOf, cloneOf } from "./bits.js";
 import { decode, isFloat, slowScatter } from "./oracle.js";

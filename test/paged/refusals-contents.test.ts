@@ -1,6 +1,6 @@
 // Slots, lengths and windows that the paged write refuses, with nothing written; and what it does not refuse.
 import { expect, test } from "vitest";
-import { scatterPaKvCache } from "../../src/functions/paged.js";
+import { scatterPaKvCache } from "../../packages/functions/paged.js";
 import { Tensor } from "../../src/tensor/tensor.js";
 import { bitsOf } from "./bits.js";
 import {

@@ -5,7 +5,7 @@ import {
   scatterPaKvCache,
   type ScatterPaKvCacheInputs,
   type ScatterPaKvCacheOptions,
-} from "../../src/functions/paged.js";
+} from "../../packages/functions/paged.js";
 import type { ElementType } from "../../src/tensor/element-type.js";
 import { Tensor } from "../../src/tensor/tensor.js";
 import { bitsOf, indices, tensorOf } from "./bits.js";

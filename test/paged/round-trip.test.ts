@@ -6,7 +6,7 @@ import {
   type PagedLayout,
   scatterPaKvCache,
   slotMapping,
-} from "../../src/functions/paged.js";
+} from "../../packages/functions/paged.js";
 import { seededRandom } from "../../src/graph/call.js";
 import type { ElementType } from "../../src/tensor/element-type.js";
 import type { Tensor } from "../../src/tensor/tensor.js";

@@ -79,7 +79,7 @@ test("how often each fusion was taken", () => {
   const lines = [`${"".padEnd(width)}  nodes      ${columns.join("  ")}`];
   const found: Record<string, readonly string[]> = {};
   for (const model of decoders) {
-    const before = preparedGraphOf(readModel(fileOf(model)), "disabled").graph;
+    const before = preparedGraphOf(readModel(fileOf(model)), { level: "disabled" }).graph;
     const { graph } = preparedGraphOf(readModel(fileOf(model)));
     const counts = countsOf(graph);
     const left = parts.filter((name) => graph.nodes.some((node) => node.op.name === name));

@@ -35,7 +35,7 @@ const { graph }: { graph: Graph } = preparedGraphOf(
     ],
     constants: [constant("two", 2)],
   }),
-  "disabled",
+  { level: "disabled" },
 );
 const index = new GraphIndex(graph);
 const values = new Map<string, Value>();

@@ -29,7 +29,7 @@ const withNode = (model: Model, node: ModelNode, by: Partial<ModelNode>): Model 
 /** The type and shape of every value, as text. */
 function kindsOf(model: Model): Map<string, string> {
   const kinds = new Map<string, string>();
-  const { graph } = preparedGraphOf(model, "disabled");
+  const { graph } = preparedGraphOf(model, { level: "disabled" });
   for (const known of [...graph.inputs, ...graph.nodes.flatMap((node) => node.outputs)])
     if (known?.fact !== undefined) kinds.set(known.name, `${known.fact.type}[${String(known.fact.shape)}]`);
   return kinds;

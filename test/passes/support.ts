@@ -121,6 +121,6 @@ export async function expectSameResults(
 
 /** The operators before and after all passes are the same ones: nothing was taken. */
 export function expectLeftAlone(model: Model): void {
-  const before = preparedGraphOf(model, "disabled").graph.nodes.map((node) => node.op.name);
+  const before = preparedGraphOf(model, { level: "disabled" }).graph.nodes.map((node) => node.op.name);
   expect(operatorsOf(model)).toEqual(before);
 }

@@ -93,7 +93,7 @@ async function pagedDifference(model: Uint8Array): Promise<number> {
 }
 
 const countOf = (model: Uint8Array, name: string): number =>
-  preparedGraphOf(readModel(model), "all", () => true).graph.nodes.filter(({ op }) => op.name === name).length;
+  preparedGraphOf(readModel(model), { hasKernel: () => true }).graph.nodes.filter(({ op }) => op.name === name).length;
 
 /** Exported decoders whose two layers do not both have a CachedAttention, and why. */
 const fewer: Readonly<Record<string, readonly [count: number, why: string]>> = {
@@ -122,7 +122,7 @@ describe("decoders as they are published", () => {
   test.each(forms)("%o", async (form) => {
     const model = writeModel(rewriteIfGrowing(publishedDecoder(smallPublishedSizes, form)));
     // Embedding, and for each layer: queries with keys and values, attention, its output, gate with what it lets through, the way down; logits.
-    const { nodes } = preparedGraphOf(readModel(model), "all", () => true).graph;
+    const { nodes } = preparedGraphOf(readModel(model), { hasKernel: () => true }).graph;
     const { layers } = smallPublishedSizes;
     expect(nodes.filter(({ op }) => op.name === "Projection")).toHaveLength(4 * layers + 1);
     expect(nodes.filter(({ op }) => op.name === "CachedAttention")).toHaveLength(layers);

@@ -52,7 +52,7 @@ async function open(threads: number): Promise<BackendSession> {
 afterAll(() => opened.forEach((session) => session.release()));
 
 const functionalPlan = (model: Model): Plan =>
-  makePlan(preparedGraphOf(model, "all", () => true).graph, { pasts: "caller" });
+  makePlan(preparedGraphOf(model, { hasKernel: () => true }).graph, { pasts: "caller" });
 
 const copies = ({ outputs }: Graph, found: ReadonlyMap<Value, View>): View[] =>
   outputs.map((value) => cloneView(found.get(value)!));

@@ -18,7 +18,7 @@ import { inspect } from "../../packages/cli/inspect.js";
 import { rewrite } from "../../tools/cli/rewrite.js";
 import { InferenceSession, rewrite as rewriteBytes } from "../../src/entry/node.js";
 import { buildModel, node, value } from "../../src/onnx/build.js";
-import { moveToExternalData } from "../../src/onnx/move-external.js";
+import { moveToExternalData } from "../../tools/demo/move-external.js";
 import { readModel } from "../../src/onnx/read.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { checkRewrite } from "./check.js";

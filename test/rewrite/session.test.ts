@@ -5,7 +5,7 @@ import { afterAll, describe, expect, test } from "vitest";
 import { publishedDecoder } from "../../scripts/published-decoder.mjs";
 import { CausalLM, InferenceSession, rewrite } from "../../src/entry/node.js";
 import { buildModel, node, value } from "../../src/onnx/build.js";
-import { moveToExternalData } from "../../src/onnx/move-external.js";
+import { moveToExternalData } from "../../tools/demo/move-external.js";
 import { readModel } from "../../src/onnx/read.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { expectSameTokens, hubFolder, tokensOf } from "../generate/support.js";

@@ -92,7 +92,7 @@ test("of a prefix of 2,000 tokens that was seen, only its last block is read aga
   await engine.close();
   const store = { load: async () => [], save: async () => {}, close: async () => {} };
   expect(() => createEngine(lm, { prefixes: { store, fingerprint: "x" } as never })).toThrow(
-    /option prefixes keeps blocks of keys and values, and the model has states without rows/,
+    /option prefixes keeps blocks of keys and values, and the model also has recurrent states/,
   );
   await lm.release();
 });

@@ -250,8 +250,8 @@ test("embeddings and ranking by models of their own, and by official clients", a
       ["embeddings", { model: "encoder", input: "w5", dimensions: 65 }, 400, "at most 64"],
       ["embeddings", { model: "encoder", input: "w5", prompt_name: "bear" }, 400, "query"],
       ["embeddings", { model: "ranker", input: "w5" }, 400, "cross encoder"],
-      ["embeddings", { model: "wolf", input: "w5" }, 400, "no hidden state"],
-      ["rerank", { model: "wolf", query: "w5", documents: ["w5"] }, 400, "no hidden state"],
+      ["embeddings", { model: "wolf", input: "w5" }, 400, "does not output its hidden state"],
+      ["rerank", { model: "wolf", query: "w5", documents: ["w5"] }, 400, "does not output its hidden state"],
       ["rerank", { model: "encoder", query: "w5", documents: [] }, 400, "documents"],
       ["completions", { model: "encoder", prompt: "w5" }, 400, "makes embeddings"],
     ] as const) {

@@ -9,7 +9,7 @@ import { InferenceSession } from "../../src/entry/node.js";
 import { backends } from "../../src/entry/backends.js";
 import { buildModel, initializer, node, value } from "../../src/onnx/build.js";
 import type { Model, ModelNode } from "../../src/onnx/model.js";
-import { moveToExternalData } from "../../src/onnx/move-external.js";
+import { moveToExternalData } from "../../tools/demo/move-external.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { nodePlatform } from "../../src/platform/node.js";
 import { Session } from "../../src/session/session.js";

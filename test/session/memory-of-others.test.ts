@@ -5,7 +5,7 @@ import { runInNewContext } from "node:vm";
 import { describe, expect, test, vi } from "vitest";
 import { InsituError } from "../../src/base/error.js";
 import { InferenceSession } from "../../src/entry/node.js";
-import { ops } from "../../src/functions/ops.js";
+import { ops } from "../../packages/functions/ops.js";
 import { seededRandom } from "../../src/graph/call.js";
 import { buildModel, node, value } from "../../src/onnx/build.js";
 import { writeModel } from "../../src/onnx/write.js";

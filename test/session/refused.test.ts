@@ -100,7 +100,7 @@ describe.each(["wasm", "reference"] as const)("on %s", (backend) => {
 
 describe("where the checks are made", () => {
   const programOf = (model: Model, feeds: Record<string, Tensor>): Program => {
-    const plan = makePlan(preparedGraphOf(model, "all").graph);
+    const plan = makePlan(preparedGraphOf(model).graph);
     const inputs = plan.graph.inputs.map(({ name, fact }) => {
       const shape = fact!.shape!.map((dim) => (typeof dim === "number" ? dim : 8));
       return feeds[name] === undefined ? { type: fact!.type, shape } : factOfView(feeds[name].toView());

@@ -199,7 +199,7 @@ describe.skipIf(chromium === undefined)("in the browser alone", () => {
     await page.getByText(/All \d+ caches are written in place/).waitFor();
     expect(await page.locator("[data-verdict]").innerText()).toMatch(/in place: \S/);
     await page.getByRole("button", { name: /Once upon a time/ }).click();
-    await page.locator(".spans span").first().waitFor();
+    await page.locator(".run span").first().waitFor();
     // The service worker fetches the rest once the first answer is there, which may be by now.
     const worker = site.requests.findIndex((line) => line.startsWith("/sw.js"));
     const before = site.requests.slice(0, worker < 0 ? undefined : worker);

@@ -75,7 +75,7 @@ export async function seriousFaults(page: Page): Promise<string[]> {
     .flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => id + ": " + html.slice(0, 160) + " " + failureSummary)))`);
 }
 
-/** Keeps a picture of the page at three widths, light and dark. */
+/** Keeps a picture of the page at three widths, light and dark, where axe-core finds nothing serious. */
 export async function picture(page: Page, name: string): Promise<void> {
   mkdirSync(pictures, { recursive: true });
   const corner = page.locator(".debug");
@@ -90,6 +90,7 @@ export async function picture(page: Page, name: string): Promise<void> {
         width,
       );
       await page.screenshot({ path: join(pictures, `${name}-${width}-${colorScheme}.png`) });
+      if (width !== 768) expect(await seriousFaults(page), `${name} ${width} ${colorScheme}`).toEqual([]);
     }
   await corner.evaluateAll((all) => all.forEach((each) => ((each as HTMLElement).style.visibility = "")));
   await page.emulateMedia({ colorScheme: null });

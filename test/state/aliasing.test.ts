@@ -2,7 +2,7 @@
 // policy. The expected numbers are written out or carried by hand, never taken from another run of ours.
 import { describe, expect, test } from "vitest";
 import { InferenceSession } from "../../src/entry/node.js";
-import { ops } from "../../src/functions/ops.js";
+import { ops } from "../../packages/functions/ops.js";
 import { buildModel, initializer, type ModelParts, node, value } from "../../src/onnx/build.js";
 import { writeModel } from "../../src/onnx/write.js";
 import type { SessionOptions } from "../../src/session/options.js";

@@ -3,7 +3,7 @@ import { closeSync, openSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { type DecoderForm, type DecoderSizes, generatedDecoder } from "../../tools/demo/decoder.js";
 import type { Model } from "../../src/onnx/model.js";
-import { moveToExternalData } from "../../src/onnx/move-external.js";
+import { moveToExternalData } from "../../tools/demo/move-external.js";
 import { writeModel } from "../../src/onnx/write.js";
 
 /** The decoder, with the tensors of its layers sharing their bytes. */

@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { readArchive } from "../../scripts/archive.mjs";
 import { InferenceSession } from "../../src/entry/node.js";
-import type { ExplainJson } from "../../src/explain/json.js";
+import type { ExplainJson } from "../../packages/explain/json.js";
 import { Tensor } from "../../src/tensor/tensor.js";
 import { View } from "../../src/tensor/view.js";
 import { int64 } from "../support/decoding.js";

@@ -6,7 +6,7 @@ import { gzipSync } from "node:zlib";
 import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
 import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { loadModel } from "../../src/onnx/load.js";
-import { moveToExternalData } from "../../src/onnx/move-external.js";
+import { moveToExternalData } from "../../tools/demo/move-external.js";
 import { concatenate } from "../../src/onnx/pieces.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { tensorBytes } from "../../src/onnx/write-tensor.js";

@@ -10,7 +10,7 @@ import { InferenceSession } from "../../src/entry/node.js";
 import { KernelPool } from "../../src/backends/wasm/pool.js";
 import { buildModel, initializer, node, value } from "../../src/onnx/build.js";
 import type { Model } from "../../src/onnx/model.js";
-import { moveToExternalData } from "../../src/onnx/move-external.js";
+import { moveToExternalData } from "../../tools/demo/move-external.js";
 import { concatenate } from "../../src/onnx/pieces.js";
 import { writeModel } from "../../src/onnx/write.js";
 import type { SessionOptions } from "../../src/session/options.js";

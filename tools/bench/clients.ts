@@ -42,7 +42,7 @@ interface ClientRuntime {
 
 /** onnxruntime-node where it is installed, as the benchmark found it. */
 function runtimesOf({ peers }: Setting): readonly ClientRuntime[] {
-  const insitu = { name: "insitu", entry: join(checkout, "dist/node/onnxruntime.js") };
+  const insitu = { name: "insitu", entry: join(checkout, "dist/lib/onnxruntime.node.js") };
   if (!peers.some(({ name }) => name === "onnxruntime-node")) return [insitu];
   const places = [join(checkout, "peers/package.json"), join(process.cwd(), "package.json")];
   for (const place of places)

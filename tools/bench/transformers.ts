@@ -82,7 +82,7 @@ export function transformersGroups(
     return {
       name: `transformers.js ${version} generates: the embedded model, ${form}, accuracy level ${accuracyLevel}, from context ${context} on`,
       contestants: [
-        contestant("insitu", join(checkout, "dist/node/onnxruntime.js")),
+        contestant("insitu", join(checkout, "dist/lib/onnxruntime.node.js")),
         contestant("onnxruntime-node", undefined),
       ],
       // Where activations are rounded, by each runtime in its own way, texts part sooner or later: their beginnings are the same.

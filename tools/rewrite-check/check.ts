@@ -7,7 +7,7 @@ import type { Model } from "#insitu/onnx/model.js";
 import { analyse } from "#insitu/rewrite/analysis.js";
 import { toleranceOf } from "#insitu/rewrite/checking.js";
 import { prepareModel } from "#insitu/rewrite/prepare-model.js";
-import { reachesOf } from "#insitu/rewrite/reach.js";
+import { reachesOf } from "./reach.js";
 import type { ModelSource } from "#insitu/session/load.js";
 import type { SessionOptions } from "#insitu/session/options.js";
 import type { Session } from "#insitu/session/session.js";

@@ -5,7 +5,7 @@ import { seededRandom } from "#insitu/graph/call.js";
 import { isKnown } from "#insitu/graph/dim.js";
 import type { Analysis } from "#insitu/rewrite/analysis.js";
 import { vocabularyOf } from "#insitu/rewrite/checking.js";
-import type { Reach } from "#insitu/rewrite/reach.js";
+import type { Reach } from "./reach.js";
 import type { View } from "#insitu/tensor/view.js";
 import type { FixedDecoder, GrownDecoder, Results, Tokens } from "./decoders.js";
 

@@ -293,7 +293,7 @@ export class ServerHost implements Host {
       | undefined;
     const refusal = new Refusal(
       response.status,
-      told?.error?.message ?? `the server answered with status ${response.status}`,
+      told?.error?.message?.replace(/^(messages|prompt): /, "") ?? `the server answered with status ${response.status}`,
     );
     if (response.status === 401 && path !== "v1/models") void this.start();
     throw refusal;

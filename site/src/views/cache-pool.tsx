@@ -17,7 +17,7 @@ import {
 import type { CacheFacts } from "../hosts/host.js";
 import { settings } from "../state/settings.js";
 import { drawn, host, making } from "../state/talk.js";
-import { tokenText } from "../words.js";
+import { countText, tokenText } from "../words.js";
 
 /** How often the pool is asked for while a text is made. */
 const lookMilliseconds = 250;
@@ -54,6 +54,22 @@ function blocksOf(facts: CacheFacts, before: Seen, rows: number): readonly numbe
   return close?.blocks ?? before.blocks;
 }
 
+/** Who holds blocks, in a sentence. */
+function heldText({ blocks, texts }: CacheFacts): string {
+  const count = (...uses: readonly string[]): number => blocks.filter(({ use }) => uses.includes(use)).length;
+  const [shared, kept, others] = [count("shared"), count("kept"), count("other")];
+  const each = texts.slice(-4).map(({ rows, blocks: own }) => `${countText(rows)} rows in ${own.length} blocks`);
+  const more = texts.length - each.length;
+  const yours = [...(more > 0 ? [`${more} more`] : []), ...each].join(", ");
+  return [
+    texts.length === 0 ? "No text of yours holds blocks now" : `Your texts hold ${yours}`,
+    ...(shared > 0 ? [`${countText(shared)} blocks are shared`] : []),
+    ...(kept > 0 ? [`${countText(kept)} are kept for prompts that begin alike`] : []),
+    ...(others > 0 ? [`${countText(others)} are somebody else’s`] : []),
+    `${countText(count("free"))} of ${countText(blocks.length)} are free.`,
+  ].join("; ");
+}
+
 export function Pool({ marked }: { readonly marked: { value: number | undefined } }): VNode {
   const canvas = useRef<HTMLCanvasElement>(null);
   const seen = useRef<Seen>({ facts: undefined, blocks: [], evicted: new Set() });
@@ -63,6 +79,7 @@ export function Pool({ marked }: { readonly marked: { value: number | undefined 
   const width = useRef(0);
   const ink = useRef<Colours | undefined>(undefined);
   const told = useSignal("Point at a square to see whose it is.");
+  const held = useSignal("");
   const looks = useSignal(0);
   const look = async (): Promise<void> => {
     const facts = await host.value.cache().catch(() => undefined);
@@ -75,6 +92,7 @@ export function Pool({ marked }: { readonly marked: { value: number | undefined 
       ["kept", "own"].includes(before.facts?.blocks[block]?.use ?? "free") && !before.blocks.includes(block);
     const evicted = new Set([...before.evicted, ...blocks.slice(firstNew).filter(known)]);
     seen.current = { facts, blocks, evicted };
+    held.value = heldText(facts);
     looks.value++;
   };
   useEffect(() => void look(), [host.value.model.value]);
@@ -170,6 +188,9 @@ export function Pool({ marked }: { readonly marked: { value: number | undefined 
             </span>
           ))}
       </figcaption>
+      <p class="note" data-held>
+        {held}
+      </p>
     </figure>
   );
 }

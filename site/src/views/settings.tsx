@@ -128,15 +128,13 @@ export function SettingsPanel(): VNode {
         rows={4}
         mono
       />
-      {host.value.kind === "server" ? (
-        <TextSetting
-          name="tools"
-          label="Tools"
-          about="What the model may call, as a list in OpenAI’s form. Calls are shown, and not made."
-          rows={3}
-          mono
-        />
-      ) : null}
+      <TextSetting
+        name="tools"
+        label="Tools"
+        about="Functions that the model may call, as a list in OpenAI’s form. Calls are shown, and not made."
+        rows={3}
+        mono
+      />
       <div class="setting wide">
         <span class="label" id="theme-label">
           Colours

@@ -17,7 +17,7 @@ const pieceBytes = 2 ** 22;
 const mostAhead = 4;
 
 /** Bytes that go to the device before it is asked whether it has taken those before them: it copies them first. */
-const mostUnderway = 2 ** 25;
+const mostUnderway = 2 ** 23;
 
 /** A weight on the device. */
 interface Kept {

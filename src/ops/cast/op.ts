@@ -2,7 +2,7 @@
 import { elementType, flag, oneOf, required } from "../../graph/attribute.js";
 import { type Dim, isKnown } from "../../graph/dim.js";
 import type { Fact } from "../../graph/fact.js";
-import { type CallContext, defineOp, tensor } from "../../graph/op.js";
+import { type CallContext, defineOp, laterOp, tensor } from "../../graph/op.js";
 import { type ElementType, traitsOf } from "../../tensor/element-type.js";
 import { View } from "../../tensor/view.js";
 import { combineIntegers } from "../shared/rules/integer-facts.js";
@@ -21,7 +21,7 @@ const round_mode = oneOf(["up", "down", "nearest"], "up");
 /** Float8 saturates unless the node says otherwise; older opsets cannot say. */
 const conversion = (
   call: CallContext,
-  attrs: { saturate?: boolean; round_mode?: Conversion["roundMode"] },
+  attrs: { readonly to?: ElementType; readonly saturate?: boolean; readonly round_mode?: Conversion["roundMode"] },
 ): Conversion => ({
   saturate: attrs.saturate ?? true,
   roundMode: attrs.round_mode ?? "up",
@@ -53,49 +53,29 @@ export const Cast6 = defineOp({
   looksAt: ["input"],
   looksAtTypes: ["string"],
   validate: (call) => checkStrings(call, call.inputs.input, call.attrs.to),
-  reference: (call) => convertElements(call.inputs.input, call.outputs.output, conversion(call, {})),
+  reference: (call) => convertElements(call.inputs.input, call.outputs.output, conversion(call, call.attrs)),
 });
 
 /** Casts to the type `to`; float8 saturates or not. */
-export const Cast19 = defineOp({
-  name: "Cast",
+export const Cast19 = laterOp(Cast6, {
   since: 19,
   types: { T1: withFloat8, T2: withFloat8 },
-  inputs: { input: tensor("T1") },
-  outputs: { output: tensor("T2") },
   attrs: { to: required(elementType()), saturate },
-  infer: ({ inputs, attrs }) => ({ output: { type: attrs.to, shape: inputs.input.shape } }),
-  integers: ({ inputs, attrs }) => castIntegers(inputs.input, attrs.to),
-  looksAt: ["input"],
-  looksAtTypes: ["string"],
-  validate: (call) => checkStrings(call, call.inputs.input, call.attrs.to),
-  reference: (call) => convertElements(call.inputs.input, call.outputs.output, conversion(call, call.attrs)),
 });
 
 /** Casts to the type `to`; float8 saturates or not, float8e8m0 rounds as asked. */
-export const Cast = defineOp({
-  name: "Cast",
+export const Cast = laterOp(Cast19, {
   since: 24,
   types: { T1: withFloat6, T2: withFloat6 },
-  inputs: { input: tensor("T1") },
-  outputs: { output: tensor("T2") },
   attrs: { to: required(elementType()), saturate, round_mode },
-  infer: ({ inputs, attrs }) => ({ output: { type: attrs.to, shape: inputs.input.shape } }),
-  integers: ({ inputs, attrs }) => castIntegers(inputs.input, attrs.to),
-  looksAt: ["input"],
-  looksAtTypes: ["string"],
-  validate: (call) => checkStrings(call, call.inputs.input, call.attrs.to),
-  reference: (call) => convertElements(call.inputs.input, call.outputs.output, conversion(call, call.attrs)),
 });
-
-const likeInputs = { input: tensor("T1"), target_type: tensor("T2") } as const;
 
 /** Casts to the type of `target_type`. */
 export const CastLike15 = defineOp({
   name: "CastLike",
   since: 15,
   types: { T1: wholeBytes, T2: wholeBytes },
-  inputs: likeInputs,
+  inputs: { input: tensor("T1"), target_type: tensor("T2") },
   readsOnlyShape: ["target_type"],
   outputs: { output: tensor("T2") },
   infer: ({ inputs }) => ({ output: { shape: inputs.input.shape } }),
@@ -103,39 +83,19 @@ export const CastLike15 = defineOp({
   looksAt: ["input"],
   looksAtTypes: ["string"],
   validate: (call) => checkStrings(call, call.inputs.input, call.inputs.target_type.type),
-  reference: (call) => convertElements(call.inputs.input, call.outputs.output, conversion(call, {})),
+  reference: (call) => convertElements(call.inputs.input, call.outputs.output, conversion(call, call.attrs)),
 });
 
 /** Casts to the type of `target_type`; float8 saturates or not. */
-export const CastLike19 = defineOp({
-  name: "CastLike",
+export const CastLike19 = laterOp(CastLike15, {
   since: 19,
   types: { T1: withFloat8, T2: withFloat8 },
-  inputs: likeInputs,
-  readsOnlyShape: ["target_type"],
-  outputs: { output: tensor("T2") },
   attrs: { saturate },
-  infer: ({ inputs }) => ({ output: { shape: inputs.input.shape } }),
-  integers: ({ inputs }) => castIntegers(inputs.input, inputs.target_type.type),
-  looksAt: ["input"],
-  looksAtTypes: ["string"],
-  validate: (call) => checkStrings(call, call.inputs.input, call.inputs.target_type.type),
-  reference: (call) => convertElements(call.inputs.input, call.outputs.output, conversion(call, call.attrs)),
 });
 
 /** Casts to the type of `target_type`; float8 saturates or not, float8e8m0 rounds as asked. */
-export const CastLike = defineOp({
-  name: "CastLike",
+export const CastLike = laterOp(CastLike19, {
   since: 24,
   types: { T1: notComplex, T2: notComplex },
-  inputs: likeInputs,
-  readsOnlyShape: ["target_type"],
-  outputs: { output: tensor("T2") },
   attrs: { saturate, round_mode },
-  infer: ({ inputs }) => ({ output: { shape: inputs.input.shape } }),
-  integers: ({ inputs }) => castIntegers(inputs.input, inputs.target_type.type),
-  looksAt: ["input"],
-  looksAtTypes: ["string"],
-  validate: (call) => checkStrings(call, call.inputs.input, call.inputs.target_type.type),
-  reference: (call) => convertElements(call.inputs.input, call.outputs.output, conversion(call, call.attrs)),
 });

@@ -1,7 +1,7 @@
 /** Dropout: the operand itself when a model is used, elements dropped by chance when it is trained. */
 import { float, int } from "../../graph/attribute.js";
 import { reuse, view } from "../../graph/effect.js";
-import { type CallContext, defineOp, optional, tensor } from "../../graph/op.js";
+import { type CallContext, defineOp, laterOp, optional, tensor } from "../../graph/op.js";
 import { readNumbers, writeNumbers } from "../../tensor/access.js";
 import type { View } from "../../tensor/view.js";
 import { checkOneElement } from "../shared/rules/operands.js";
@@ -29,16 +29,9 @@ export const Dropout7 = defineOp({
 });
 
 /** Hands on `data`; the mask is of bools. */
-export const Dropout10 = defineOp({
-  name: "Dropout",
+export const Dropout10 = laterOp(Dropout7, {
   since: 10,
-  types: { T: classicFloats },
-  inputs: { data: tensor("T") },
   outputs: { output: tensor("T"), mask: optional(tensor("bool")) },
-  attrs: { ratio: float(0.5) },
-  effects: { output: view("data") },
-  infer: ({ inputs: { data } }) => ({ output: { shape: data.shape }, mask: { shape: data.shape } }),
-  reference: ({ inputs, outputs }) => keepAll(inputs.data, outputs.output, outputs.mask),
 });
 
 /** Drops each element with the probability `ratio` and scales the others up, if `training_mode` is true; else hands on `data`. */

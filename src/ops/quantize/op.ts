@@ -1,6 +1,6 @@
 /** QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear: floats to few bits and back, by a scale and a zero point. */
 import { flag, int } from "../../graph/attribute.js";
-import { defineOp, optional, tensor } from "../../graph/op.js";
+import { defineOp, laterOp, optional, tensor } from "../../graph/op.js";
 import { writeNumbers } from "../../tensor/access.js";
 import type { ElementType } from "../../tensor/element-type.js";
 import { float8s } from "../shared/rules/types.js";
@@ -15,6 +15,12 @@ const everyWidth: readonly ElementType[] = [...upTo16Bits, "float4e2m1", "float6
 const dividends: readonly ElementType[] = ["float32", "float16", "bfloat16", "int32"];
 const products: readonly ElementType[] = ["float32", "float16", "bfloat16"];
 
+/** Attributes of any version, as the rules read them: those that a version lacks have their defaults. */
+const optionsOf = (attrs: object): Parameters<typeof quantize>[5] & Parameters<typeof dequantize>[5] => ({
+  ...attrs,
+  ...("block_size" in attrs ? { blockSize: attrs.block_size as number } : {}),
+});
+
 /** One scale for the tensor. */
 export const QuantizeLinear10 = defineOp({
   name: "QuantizeLinear",
@@ -22,74 +28,41 @@ export const QuantizeLinear10 = defineOp({
   types: { T1: ["float32", "int32"], T2: bytes },
   inputs: { x: tensor("T1"), y_scale: tensor("float32"), y_zero_point: optional(tensor("T2")) },
   outputs: { y: tensor("T2") },
-  infer: (call) => ({ y: inferQuantize(call, call.inputs.x, call.inputs.y_scale, call.inputs.y_zero_point, {}) }),
-  reference: (call) => quantize(call, call.inputs.x, call.inputs.y_scale, call.inputs.y_zero_point, call.outputs.y, {}),
+  infer(call) {
+    const { x, y_scale, y_zero_point } = call.inputs;
+    return { y: inferQuantize(call, x, y_scale, y_zero_point, optionsOf(call.attrs)) };
+  },
+  reference(call) {
+    const { x, y_scale, y_zero_point } = call.inputs;
+    quantize(call, x, y_scale, y_zero_point, call.outputs.y, optionsOf(call.attrs));
+  },
 });
 
 /** One scale for the tensor, or one for each index along an axis. */
-export const QuantizeLinear13 = defineOp({
-  name: "QuantizeLinear",
-  since: 13,
-  types: { T1: ["float32", "int32"], T2: bytes },
-  inputs: { x: tensor("T1"), y_scale: tensor("float32"), y_zero_point: optional(tensor("T2")) },
-  outputs: { y: tensor("T2") },
-  attrs: { axis: int(1) },
-  infer: (call) => ({
-    y: inferQuantize(call, call.inputs.x, call.inputs.y_scale, call.inputs.y_zero_point, call.attrs),
-  }),
-  reference: (call) =>
-    quantize(call, call.inputs.x, call.inputs.y_scale, call.inputs.y_zero_point, call.outputs.y, call.attrs),
-});
+export const QuantizeLinear13 = laterOp(QuantizeLinear10, { since: 13, attrs: { axis: int(1) } });
 
 /** Also to float8, saturated or not. */
-export const QuantizeLinear19 = defineOp({
-  name: "QuantizeLinear",
+export const QuantizeLinear19 = laterOp(QuantizeLinear13, {
   since: 19,
   types: { T1: dividends, T2: bytesAndFloat8 },
   inputs: { x: tensor("T1"), y_scale: tensor("T1"), y_zero_point: optional(tensor("T2")) },
-  outputs: { y: tensor("T2") },
   attrs: { axis: int(1), saturate: flag(true) },
-  infer: (call) => ({
-    y: inferQuantize(call, call.inputs.x, call.inputs.y_scale, call.inputs.y_zero_point, call.attrs),
-  }),
-  reference: (call) =>
-    quantize(call, call.inputs.x, call.inputs.y_scale, call.inputs.y_zero_point, call.outputs.y, call.attrs),
 });
 
 /** Also one scale for each block along the axis, and to a type that an attribute names. */
-export const QuantizeLinear21 = defineOp({
-  name: "QuantizeLinear",
+export const QuantizeLinear21 = laterOp(QuantizeLinear19, {
   since: 21,
   types: { T1: dividends, T2: upTo16Bits },
-  inputs: { x: tensor("T1"), y_scale: tensor("T1"), y_zero_point: optional(tensor("T2")) },
-  outputs: { y: tensor("T2") },
   attrs: { axis: int(1), saturate: flag(true), block_size: int(0), output_dtype: int(0) },
-  infer(call) {
-    const options = { ...call.attrs, blockSize: call.attrs.block_size };
-    return { y: inferQuantize(call, call.inputs.x, call.inputs.y_scale, call.inputs.y_zero_point, options) };
-  },
-  reference(call) {
-    const options = { ...call.attrs, blockSize: call.attrs.block_size };
-    quantize(call, call.inputs.x, call.inputs.y_scale, call.inputs.y_zero_point, call.outputs.y, options);
-  },
 });
 
 /** Also with a scale of another type than x, which gives the precision of the division unless an attribute does. */
-export const QuantizeLinear = defineOp({
-  name: "QuantizeLinear",
+export const QuantizeLinear = laterOp(QuantizeLinear21, {
   since: 23,
   types: { T1: dividends, T2: [...dividends, "float8e8m0"], T3: everyWidth },
   inputs: { x: tensor("T1"), y_scale: tensor("T2"), y_zero_point: optional(tensor("T3")) },
   outputs: { y: tensor("T3") },
   attrs: { axis: int(1), saturate: flag(true), block_size: int(0), output_dtype: int(0), precision: int(0) },
-  infer(call) {
-    const options = { ...call.attrs, blockSize: call.attrs.block_size };
-    return { y: inferQuantize(call, call.inputs.x, call.inputs.y_scale, call.inputs.y_zero_point, options) };
-  },
-  reference(call) {
-    const options = { ...call.attrs, blockSize: call.attrs.block_size };
-    quantize(call, call.inputs.x, call.inputs.y_scale, call.inputs.y_zero_point, call.outputs.y, options);
-  },
 });
 
 /** One scale for the tensor. */
@@ -99,75 +72,40 @@ export const DequantizeLinear10 = defineOp({
   types: { T: [...bytes, "int32"] },
   inputs: { x: tensor("T"), x_scale: tensor("float32"), x_zero_point: optional(tensor("T")) },
   outputs: { y: tensor("float32") },
-  infer: (call) => ({ y: inferDequantize(call, call.inputs.x, call.inputs.x_scale, call.inputs.x_zero_point, {}) }),
-  reference: (call) =>
-    dequantize(call, call.inputs.x, call.inputs.x_scale, call.inputs.x_zero_point, call.outputs.y, {}),
+  infer(call) {
+    const { x, x_scale, x_zero_point } = call.inputs;
+    return { y: inferDequantize(call, x, x_scale, x_zero_point, optionsOf(call.attrs)) };
+  },
+  reference(call) {
+    const { x, x_scale, x_zero_point } = call.inputs;
+    dequantize(call, x, x_scale, x_zero_point, call.outputs.y, optionsOf(call.attrs));
+  },
 });
 
 /** One scale for the tensor, or one for each index along an axis. */
-export const DequantizeLinear13 = defineOp({
-  name: "DequantizeLinear",
-  since: 13,
-  types: { T: [...bytes, "int32"] },
-  inputs: { x: tensor("T"), x_scale: tensor("float32"), x_zero_point: optional(tensor("T")) },
-  outputs: { y: tensor("float32") },
-  attrs: { axis: int(1) },
-  infer: (call) => ({
-    y: inferDequantize(call, call.inputs.x, call.inputs.x_scale, call.inputs.x_zero_point, call.attrs),
-  }),
-  reference: (call) =>
-    dequantize(call, call.inputs.x, call.inputs.x_scale, call.inputs.x_zero_point, call.outputs.y, call.attrs),
-});
+export const DequantizeLinear13 = laterOp(DequantizeLinear10, { since: 13, attrs: { axis: int(1) } });
 
 /** Also from float8, and to the type of the scale. */
-export const DequantizeLinear19 = defineOp({
-  name: "DequantizeLinear",
+export const DequantizeLinear19 = laterOp(DequantizeLinear13, {
   since: 19,
   types: { T1: [...bytesAndFloat8, "int32"], T2: products },
   inputs: { x: tensor("T1"), x_scale: tensor("T2"), x_zero_point: optional(tensor("T1")) },
   outputs: { y: tensor("T2") },
-  attrs: { axis: int(1) },
-  infer: (call) => ({
-    y: inferDequantize(call, call.inputs.x, call.inputs.x_scale, call.inputs.x_zero_point, call.attrs),
-  }),
-  reference: (call) =>
-    dequantize(call, call.inputs.x, call.inputs.x_scale, call.inputs.x_zero_point, call.outputs.y, call.attrs),
 });
 
 /** Also one scale for each block along the axis. */
-export const DequantizeLinear21 = defineOp({
-  name: "DequantizeLinear",
+export const DequantizeLinear21 = laterOp(DequantizeLinear19, {
   since: 21,
   types: { T1: [...upTo16Bits, "int32"], T2: products },
-  inputs: { x: tensor("T1"), x_scale: tensor("T2"), x_zero_point: optional(tensor("T1")) },
-  outputs: { y: tensor("T2") },
   attrs: { axis: int(1), block_size: int(0) },
-  infer(call) {
-    const options = { ...call.attrs, blockSize: call.attrs.block_size };
-    return { y: inferDequantize(call, call.inputs.x, call.inputs.x_scale, call.inputs.x_zero_point, options) };
-  },
-  reference(call) {
-    const options = { ...call.attrs, blockSize: call.attrs.block_size };
-    dequantize(call, call.inputs.x, call.inputs.x_scale, call.inputs.x_zero_point, call.outputs.y, options);
-  },
 });
 
 /** Also to a type that an attribute names. */
-export const DequantizeLinear = defineOp({
-  name: "DequantizeLinear",
+export const DequantizeLinear = laterOp(DequantizeLinear21, {
   since: 23,
   types: { T1: [...everyWidth, "int32"], T2: [...products, "float8e8m0"], T3: products },
-  inputs: { x: tensor("T1"), x_scale: tensor("T2"), x_zero_point: optional(tensor("T1")) },
   outputs: { y: tensor("T3") },
   attrs: { axis: int(1), block_size: int(0), output_dtype: int(0) },
-  infer(call) {
-    const options = { ...call.attrs, blockSize: call.attrs.block_size };
-    return { y: inferDequantize(call, call.inputs.x, call.inputs.x_scale, call.inputs.x_zero_point, options) };
-  },
-  reference(call) {
-    const options = { ...call.attrs, blockSize: call.attrs.block_size };
-    dequantize(call, call.inputs.x, call.inputs.x_scale, call.inputs.x_zero_point, call.outputs.y, options);
-  },
 });
 
 /** Quantizes to uint8 by the range of the data themselves. */

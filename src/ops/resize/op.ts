@@ -1,7 +1,7 @@
 /** Resize and Upsample: tensors resampled along some of their axes. */
 import { flag, float, floats, ints, oneOf, required } from "../../graph/attribute.js";
 import { type Fact, knownSize } from "../../graph/fact.js";
-import { type CallContext, defineOp, type OutputFact, optional, tensor } from "../../graph/op.js";
+import { type CallContext, defineOp, laterOp, type OutputFact, optional, tensor } from "../../graph/op.js";
 import { traitsOf } from "../../tensor/element-type.js";
 import { classicFloats, plainTypes } from "../shared/rules/plain-types.js";
 import { type Asked, resizedShape } from "./axes.js";
@@ -101,19 +101,12 @@ export const Resize11 = defineOp({
 });
 
 /** As before, also along some axes alone, keeping proportions, and with a filter that widens where an axis shrinks. */
-export const Resize18 = defineOp({
-  name: "Resize",
+export const Resize18 = laterOp(Resize11, {
   since: 18,
-  types,
-  inputs: cropped,
-  outputs,
   attrs: {
     ...resizeAttributes,
     antialias: flag(false),
     axes: ints(),
     keep_aspect_ratio_policy: oneOf(["stretch", "not_larger", "not_smaller"], "stretch"),
   },
-  infer: (call) => infer(call, call.attrs, askedOf(call.attrs, call.inputs)),
-  work: ({ inputs }) => workOf(inputs.X),
-  reference: (call) => resize(call, call.attrs, call.inputs, call.outputs.Y),
 });

@@ -36,7 +36,7 @@ const withConstant = (drawn: Drawn, old: ModelTensor, next: ModelTensor): Drawn 
 
 /** Type and shape of every value of a graph, as text. */
 function kindsOf(model: Model): ReadonlyMap<string, { readonly type: ElementType; readonly text: string }> {
-  const { graph } = preparedGraphOf(model, "disabled");
+  const { graph } = preparedGraphOf(model, { level: "disabled" });
   const known = [...graph.inputs, ...graph.nodes.flatMap((node) => [...node.inputs, ...node.outputs])];
   return new Map(
     known.flatMap((each) =>

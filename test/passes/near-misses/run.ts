@@ -25,7 +25,7 @@ const kernels = new Map<string, ((op: Op) => boolean) | undefined>(
 export function isFused({ makes, takes }: Base, { model }: Drawn, device: Device): boolean {
   const inFile = (name: string): number => model.graph.nodes.filter(({ opType }) => opType === name).length;
   const count = (name: string): number =>
-    preparedGraphOf(model, "all", kernels.get(device)).graph.nodes.filter(({ op }) => op.name === name).length;
+    preparedGraphOf(model, { hasKernel: kernels.get(device) }).graph.nodes.filter(({ op }) => op.name === name).length;
   if (makes !== undefined) return count(makes) > inFile(makes);
   return takes !== undefined && count(takes) < inFile(takes);
 }

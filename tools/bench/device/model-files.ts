@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { publishedDecoder, type PublishedSizes } from "../../demo/published-decoder.js";
 import { node, value } from "#insitu/onnx/build.js";
 import type { Model } from "#insitu/onnx/model.js";
-import { moveToExternalData } from "#insitu/onnx/move-external.js";
+import { moveToExternalData } from "../../demo/move-external.js";
 import { writeModelPieces } from "#insitu/onnx/write.js";
 import { TemporaryFolder } from "../temporary-folder.js";
 import { writeGguf } from "./gguf.js";

@@ -26,6 +26,8 @@ export interface OpenedModel {
   readonly software: boolean;
   /** insitu's backend, where one is named. */
   readonly backend?: string | undefined;
+  /** insitu's option of that name. */
+  readonly activations?: "float" | undefined;
 }
 
 /** A process's memory so far, in bytes. */

@@ -19,12 +19,13 @@ async function arrivals(prompt: readonly number[], count: number): Promise<numbe
 }
 
 answerCalls({
-  async open({ folder, threads, context, backend }: OpenedModel): Promise<number> {
+  async open({ folder, threads, context, backend, activations }: OpenedModel): Promise<number> {
     const start = performance.now();
     const entry = await import("#insitu/entry/node.js");
     lm = await entry.CausalLM.load(folder, {
       threads,
       context,
+      activations,
       ...(backend === undefined ? {} : { backend: backend as BackendName }),
     });
     return performance.now() - start;

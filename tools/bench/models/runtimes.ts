@@ -18,6 +18,8 @@ interface ModelRuntime {
   readonly script: string;
   /** True for one that reads GGUF files. */
   readonly readsGguf: boolean;
+  /** insitu's option of that name, where it is not the default. */
+  readonly activations?: "float";
 }
 
 const peers = [
@@ -58,7 +60,12 @@ export function modelRuntimes({ alone = false, backend, program = [] }: Setting)
     script: ownScript(program),
     readsGguf: false,
   };
-  if (alone) return [insitu];
+  // Products on a processor, where rounding decides the speed.
+  const own =
+    backend === undefined
+      ? [insitu, { ...insitu, name: 'insitu, activations: "float"', activations: "float" as const }]
+      : [insitu];
+  if (alone) return own;
   const { versions } = findModelPeers();
   const others = peers
     .filter(({ name }) => name in versions)
@@ -68,7 +75,7 @@ export function modelRuntimes({ alone = false, backend, program = [] }: Setting)
       script: join(peersFolder, "models", `${name}.mjs`),
       readsGguf,
     }));
-  return [insitu, ...others];
+  return [...own, ...others];
 }
 
 /** A runtime with one model: its process is started when it is first asked for, and anew by `restart`. */
@@ -91,8 +98,8 @@ export class RunningModel {
   /** Opens the model in a new process; the milliseconds that it took. */
   async restart(): Promise<number> {
     await this.stop();
-    const { name, script } = this.runtime;
-    const model = await this.#model();
+    const { name, script, activations } = this.runtime;
+    const model = { ...(await this.#model()), activations };
     const open = (): ReturnType<typeof DecoderProcess.open> => DecoderProcess.open(name, script, model);
     this.#device = new DeviceMemory();
     const { decoder, milliseconds } = model.gpu ? await this.#device.during(open) : await open();

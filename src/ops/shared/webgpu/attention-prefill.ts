@@ -191,7 +191,7 @@ function prefillCode(work: AttentionWork, sizes: Sizes, find: string): string {
   const loadPair = (base: string): string =>
     `${eachLoad(counts.query, (index, at) => `query_${at} = queryWords(queryFrom${at}, ${inner(index, base)});`)}
     ${eachLoad(counts.key, (index, at) => `key_${at} = keyWords(keyFrom${at}, ${inner(index, base)});`)}`;
-  const putPair = `${eachLoad(counts.query, (index, at) => `staged[${quadAt(index)} * ${rows}u + ${line(index)}] = ${within(`queryValues(query_${at})`, index)};`)}
+  const putPair = `${eachLoad(counts.query, (index, at) => `staged[${quadAt(index)} * ${rows}u + ${line(index)}] = ${within(`queryValues(query_${at}) * p.scale`, index)};`)}
     ${eachLoad(counts.key, (index, at) => `rowTile[${quadAt(index)} * ${keys}u + ${line(index)}] = ${within(`keyValues(key_${at})${scaled ? ` * keyFactor(sample, keyHead, near${at})` : ""}`, index)};`)}`;
   const valueKey = (index: string, from: string): string => `front + i32(${from} + ${index} / ${pitch}u)`;
   const loadValues = (from: string): string =>
@@ -281,7 +281,6 @@ ${sizes.isShuffled ? "" : `var<workgroup> exchange: array<f32, ${rows * sides}>;
     }
     ${loadValues("0u")}
     let keys = vec4i(front + ${keysEach} * i32(x)) + vec4i(0, 1, 2, 3);
-    ${unrolled(each, (r) => `s${r} *= p.scale;`, " ")}
     ${
       isPlain
         ? `var bits = vec4u();
