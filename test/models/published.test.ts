@@ -356,7 +356,10 @@ test.each([
 );
 
 test("a PagedAttention whose lengths something else reads is refused by its name", async () => {
-  const folder = writeFolder([...publishedFiles("llama-int4-webgpu"), ["model.onnx", withVendorsPages({ readsLengths: true })]]);
+  const folder = writeFolder([
+    ...publishedFiles("llama-int4-webgpu"),
+    ["model.onnx", withVendorsPages({ readsLengths: true })],
+  ]);
   await expect(CausalLM.load(folder.path)).rejects.toThrow(
     /com\.microsoft::PagedAttention \(2 nodes, the first is "\/model\/layers\.0\/attn/,
   );
