@@ -52,7 +52,7 @@ export const chat: Command = {
     const wanted = { whenFull: "slide", ...generateOptions(options) } as const;
     const interrupt = new Interrupt();
     const lm = await interrupt.during(loadModel(options, interrupt.signal));
-    const draft = await interrupt.during(loadDraft(options, interrupt.signal));
+    const draft = await interrupt.during(loadDraft(options, lm, interrupt.signal));
     interrupt.forget();
     const { system } = options;
     const opening = typeof system === "string" ? [{ role: "system", content: system }] : [];

@@ -5,7 +5,8 @@ import type { ToolFormat } from "#insitu/base/known-names.js";
 import { CausalLM } from "#insitu/entry/node.js";
 import type { LoadLanguageModelOptions } from "#insitu/generate/causal-lm.js";
 import type { WhenFull } from "#insitu/engine/text-ask.js";
-import { checkGenerateOptions, type GenerateOptions } from "#insitu/generate/options.js";
+import type { DraftHead } from "#insitu/heads/draft-head.js";
+import { checkGenerateOptions, type DraftModel, type GenerateOptions } from "#insitu/generate/options.js";
 import type { ControlTokens } from "#insitu/generate/tokenizer.js";
 import type { BackendName } from "#insitu/entry/backends.js";
 import type { SessionOptions } from "#insitu/session/options.js";
@@ -17,7 +18,8 @@ import { UsageError } from "./usage.js";
 /** Which model guesses. */
 const draft: CommandOption = {
   value: "name",
-  describes: "speculative decoding: a smaller model with the same vocabulary that guesses tokens",
+  describes:
+    "speculative decoding: a smaller model with the same vocabulary that guesses tokens, or head: the model's own",
 };
 
 /** Options of every command that makes text. */
@@ -123,18 +125,19 @@ function templateOf({ "chat-template": file }: Options): string | undefined {
   }
 }
 
-/** Loads the model that guesses, where the options name one. Its texts lie as those of the model do. */
+/** Loads what guesses for a model, where the options name it: the model's own head, or another model, whose texts lie as its own do. */
 export async function loadDraft(
   options: Options,
+  of: CausalLM | Promise<CausalLM> | undefined,
   signal?: AbortSignal,
-  more: LoadLanguageModelOptions = {},
-): Promise<CausalLM | undefined> {
+): Promise<CausalLM | DraftHead | undefined> {
   const { draft: model, variant: _variant, "tool-format": _format, ...others } = options;
-  return typeof model === "string" ? loadModel({ ...others, model }, signal, more) : undefined;
+  if (model === "head") return (await of)?.loadHead();
+  return typeof model === "string" ? loadModel({ ...others, model }, signal) : undefined;
 }
 
 /** Adds the model that guesses to the options of a generation. */
-export function withDraft(wanted: GenerateOptions, model: CausalLM | undefined): GenerateOptions {
+export function withDraft(wanted: GenerateOptions, model: DraftModel | undefined): GenerateOptions {
   if (model === undefined) return wanted;
   return { ...wanted, speculate: { draft: model, ...(wanted.speculate === true && { ngram: 3 }) } };
 }

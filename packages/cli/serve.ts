@@ -147,7 +147,7 @@ export const serve: Command = {
     const prefixes = loads === undefined ? {} : await prefixesOf(loads.first, options).catch(giveUp);
     if (!isOne && options["draft"] !== undefined)
       throw new UsageError("--draft is for one model: serve each by itself, or leave it out");
-    const guesser = await loadDraft({ cache: "paged", ...options }).catch(giveUp);
+    const guesser = await loadDraft({ cache: "paged", ...options }, lm).catch(giveUp);
     const server =
       loads === undefined || lm === undefined
         ? createServer(sourcesOf(called, lists["pin"] ?? [], load), {

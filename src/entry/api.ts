@@ -29,6 +29,7 @@ export type { RewrittenBytes } from "../rewrite/rewrite-source.js";
 export type { AttentionReport, CacheReport, RewriteReport } from "../rewrite/report.js";
 export type { LoadLanguageModelOptions } from "../generate/causal-lm.js";
 export type { Prompt } from "../generate/prompt-items.js";
+export type { DraftHead } from "#insitu/heads/draft-head.js";
 export type { DraftModel, GenerateOptions, SpeculateOptions } from "../generate/options.js";
 export type { GeneratedObject, ObjectOptions, ObjectStream, PartialObject } from "../generate/object.js";
 export type { ObjectSchema, StandardSchema } from "../generate/standard-schema.js";

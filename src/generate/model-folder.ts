@@ -24,6 +24,8 @@ interface ModelFolder extends ModelFiles {
   readonly tokenizer: object;
   readonly tokenizerConfig: Json | undefined;
   readonly template: string | undefined;
+  /** What guesses for the model, where genai_config.json says so. */
+  readonly head: GenaiConfig["head"];
   /** The row where rotary tables for long texts begin, where they lie behind those for short ones. */
   readonly rotaryOffset: number | undefined;
 }
@@ -124,6 +126,7 @@ async function readTexts(
     tokenizer: parse(tokenizer.text, tokenizer.path)!,
     tokenizerConfig: await readJson("tokenizer_config.json"),
     template: (await read("chat_template.jinja"))?.text,
+    head: genai?.head,
     rotaryOffset: genai?.rotaryOffset,
   };
 }

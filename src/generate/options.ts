@@ -15,7 +15,7 @@ import type { ControlTokens, TextTokenizer } from "./tokenizer.js";
 /** Options of speculative decoding. */
 export interface SpeculateOptions {
   /**
-   * A smaller model with the same vocabulary that makes the guesses; you release it. A number is how many tokens are looked up in the text.
+   * What makes the guesses: a smaller model with the same vocabulary, or the model's own head (`loadHead`); you release it. A number is how many tokens are looked up in the text.
    * @default none: guesses are looked up in the text
    */
   readonly draft?: DraftModel | number | undefined;
@@ -30,14 +30,16 @@ export interface SpeculateOptions {
    */
   readonly ngram?: number | undefined;
   /**
-   * False has a draft make `tokens` guesses each time. True makes as many as pay off, and none while they do not.
+   * False makes `tokens` guesses each time. True makes as many as pay off, and none while they do not.
    * @default true
    */
   readonly adaptive?: boolean | undefined;
 }
 
-/** A language model that guesses tokens for another one. */
-export type DraftModel = Pick<LanguageModel, "forServers" | "vocabulary">;
+/** What guesses tokens for a language model: another one, or a head. */
+export type DraftModel = Pick<LanguageModel, "vocabulary"> & {
+  readonly forServers: Pick<LanguageModel["forServers"], "draft">;
+};
 
 /** Options of `generate`: length, sampling, structured output, cancellation. `null` means the default. */
 export interface GenerateOptions extends SamplingOptions {

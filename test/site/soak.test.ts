@@ -11,9 +11,19 @@ import { findChromium, startChromium } from "../browser/chromium.js";
 import { builtCommand } from "../support/built.js";
 import { startHub } from "../hub/local-hub.js";
 import { hermesTemplate, loadModel, serveScript } from "../serve/scripted-engine.js";
-import { ask, longestTask, modelFolder, openPage, processorTime, ready, seriousFaults, serveSite } from "./support.js";
+import {
+  ask,
+  longestTask,
+  modelFolder,
+  openPage,
+  picture,
+  processorTime,
+  ready,
+  seriousFaults,
+  serveSite,
+} from "./support.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const chromium = findChromium();
 
 let browser: Browser;
@@ -105,23 +115,68 @@ async function inTurns(page: Page, where: string): Promise<void> {
       `tasks over 50 ms ${longTasks}, longest ${longest.toFixed(0)} ms`,
     ].join(" "),
   );
+  await page.getByRole("button", { name: "New", exact: true }).click();
+  const computed = await longestTask(browser, () => ask(page, "Once upon a time there was a king who"));
+  console.log(`${where}: the longest task computed for ${computed.toFixed(0)} ms`);
+  expect(computed).toBeLessThan(50);
   // Rates swing with whatever else the machine does, and so does this, but less.
   expect(seconds.with).toBeLessThanOrEqual(1.15 * seconds.without);
 }
 
 describe.skipIf(chromium === undefined || !soak)("over a server, for long", () => {
-  test("tells the same text with the cache view and without", async () => {
-    const child = spawn(process.execPath, [builtCommand, "serve", "--port", "0"], {
+  /** The server that the command starts. */
+  async function command(...options: readonly string[]): Promise<{ address: string; stop: () => void }> {
+    const child = spawn(process.execPath, [builtCommand, "serve", "--port", "0", ...options], {
       stdio: ["ignore", "pipe", "ignore"],
     });
     const address = await new Promise<string>((resolve) => {
       child.stdout.once("data", (line) => resolve(/http:\S+/.exec(String(line))![0]));
     });
+    return { address, stop: () => void child.kill() };
+  }
+
+  test("chooses among the models of a server; the conversation stays", async () => {
+    const { address, stop } = await command("--model", `wolf=${modelFolder}`, "--model", `fox=${modelFolder}`);
+    const { page, problems } = await openPage(browser, address);
+    await page.goto(address);
+    await ready(page);
+    await page.locator("#open-settings").click();
+    await page.locator("#setting-maxTokens").fill("8");
+    await ask(page, "Once upon a time");
+    await page.locator("#open-models").getByText("wolf").waitFor();
+    await page.locator("#open-models").click();
+    await page.locator(".choices li").filter({ hasText: "wolf" }).getByText("loaded").waitFor();
+    expect(await page.locator(".choices li").filter({ hasText: "fox" }).innerText()).toContain(
+      "is loaded when it is asked",
+    );
+    await page.getByRole("button", { name: "Use fox" }).click();
+    await page.locator(".choices .current").filter({ hasText: "fox" }).waitFor();
+    await ask(page, "And then");
+    // What the model tells of itself once it is loaded: how long its context is.
+    await page.getByText("512 tokens").waitFor();
+    expect(await page.locator(".message").count()).toBe(4);
+    await picture(page, "server-models");
+    await page.locator("#open-cache").click();
+    await page.getByText(/All \d+ caches are written in place/).waitFor();
+    await page
+      .locator("[data-held]")
+      .getByText(/are free/)
+      .waitFor();
+    await picture(page, "server-cache");
+    await page.reload();
+    await page.locator("#open-models").getByText("fox").waitFor();
+    expect(problems).toEqual([]);
+    await page.context().close();
+    stop();
+  });
+
+  test("tells the same text with the cache view and without", async () => {
+    const { address, stop } = await command();
     const { page } = await openPage(browser, address);
     await page.goto(`${address}/?debug`);
     await inTurns(page, "over a server");
     await page.context().close();
-    child.kill();
+    stop();
   });
 
   test("every control by keyboard alone; axe-core in both schemes", async () => {
@@ -297,6 +352,7 @@ describe.skipIf(chromium === undefined || !soak)("over a server, for long", () =
     );
     await last.getByText("Reasoning").click();
     await last.getByText("I need the weather.").waitFor();
+    await picture(page, "calls");
     expect(await last.locator(".markdown").innerText()).toBe("I look.");
     await page.locator("#setting-tools").fill("");
 
@@ -325,6 +381,8 @@ describe.skipIf(chromium === undefined || !soak)("over a server, for long", () =
           .first()
           .evaluate((element) => getComputedStyle(element).direction),
       ).toBe("rtl");
+
+    await picture(page, "right-to-left");
 
     // What goes out comes in again, in a browser that knows nothing of it.
     const place = mkdtempSync(join(tmpdir(), "insitu-site-"));

@@ -58,14 +58,19 @@ function blocksOf(facts: CacheFacts, before: Seen, rows: number): readonly numbe
 function heldText({ blocks, texts }: CacheFacts): string {
   const count = (...uses: readonly string[]): number => blocks.filter(({ use }) => uses.includes(use)).length;
   const [shared, kept, others] = [count("shared"), count("kept"), count("other")];
-  const each = texts.slice(-4).map(({ rows, blocks: own }) => `${countText(rows)} rows in ${own.length} blocks`);
+  const blocksAre = (of: number): string => (of === 1 ? "1 block is" : `${countText(of)} blocks are`);
+  const each = texts
+    .slice(-4)
+    .map(
+      ({ rows, blocks: own }) => `${countText(rows)} rows in ${own.length} ${own.length === 1 ? "block" : "blocks"}`,
+    );
   const more = texts.length - each.length;
   const yours = [...(more > 0 ? [`${more} more`] : []), ...each].join(", ");
   return [
     texts.length === 0 ? "No text of yours holds blocks now" : `Your texts hold ${yours}`,
-    ...(shared > 0 ? [`${countText(shared)} blocks are shared`] : []),
-    ...(kept > 0 ? [`${countText(kept)} are kept for prompts that begin alike`] : []),
-    ...(others > 0 ? [`${countText(others)} are somebody else’s`] : []),
+    ...(shared > 0 ? [`${blocksAre(shared)} shared`] : []),
+    ...(kept > 0 ? [`${blocksAre(kept)} kept for prompts that begin alike`] : []),
+    ...(others > 0 ? [`${blocksAre(others)} somebody else’s`] : []),
     `${countText(count("free"))} of ${countText(blocks.length)} are free.`,
   ].join("; ");
 }
@@ -78,7 +83,7 @@ export function Pool({ marked }: { readonly marked: { value: number | undefined 
   // Asked for when they change: looking at the page between two of its changes costs a layout.
   const width = useRef(0);
   const ink = useRef<Colours | undefined>(undefined);
-  const told = useSignal("Point at a square to see whose it is.");
+  const told = useSignal("");
   const held = useSignal("");
   const looks = useSignal(0);
   const look = async (): Promise<void> => {
@@ -171,13 +176,20 @@ export function Pool({ marked }: { readonly marked: { value: number | undefined 
         ref={canvas}
         role="img"
         aria-label="Blocks of the cache, row by row"
+        title="Point at a square to see whose it is"
         onPointerMove={point}
         onPointerDown={point}
-        onPointerLeave={() => (marked.value = undefined)}
+        onPointerLeave={() => {
+          marked.value = undefined;
+          told.value = "";
+        }}
       />
-      <p class="note" role="status">
-        {told.value}
-      </p>
+      <div class="note">
+        <p role="status">{told.value}</p>
+        <p data-held hidden={told.value !== ""}>
+          {held}
+        </p>
+      </div>
       <figcaption>
         {Object.entries(kinds)
           .filter(([kind]) => kind !== "other" || host.value.kind === "server")
@@ -188,9 +200,6 @@ export function Pool({ marked }: { readonly marked: { value: number | undefined 
             </span>
           ))}
       </figcaption>
-      <p class="note" data-held>
-        {held}
-      </p>
     </figure>
   );
 }

@@ -137,7 +137,7 @@ export function Compose(): VNode {
       }}
     >
       {problem !== undefined ? (
-        <p class="note bad" role="alert">
+        <p class="note bad beside" role="alert">
           {problem.problem}{" "}
           <button type="button" class="link" onClick={() => (panel.value = "settings")}>
             Open settings

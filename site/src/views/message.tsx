@@ -17,7 +17,7 @@ import {
   switchTo,
   takeBack,
 } from "../state/talk.js";
-import { countText } from "../words.js";
+import { countText, waitText } from "../words.js";
 import { field, useFocusBack } from "./focus.js";
 import { Icon } from "./icon.js";
 import { Twice } from "./twice.js";
@@ -156,7 +156,7 @@ function Took({ said, isMaking }: { readonly said: Said; readonly isMaking: bool
     <p class="note" data-took={isMaking ? undefined : true}>
       <span>{countText(newTokens)} tokens</span>
       {tokensPerSecond > 0 ? <span>{tokensPerSecond.toFixed(tokensPerSecond < 10 ? 1 : 0)} a second</span> : null}
-      <span>first after {countText(firstTokenMilliseconds)} ms</span>
+      <span>first after {waitText(firstTokenMilliseconds)}</span>
       {promptTokens > 0 ? (
         <span title="tokens of the prompt that were in the cache and were not read again">
           {countText(reusedTokens)} of {countText(promptTokens)} reused

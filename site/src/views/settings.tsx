@@ -168,7 +168,7 @@ export function SettingsPanel(): VNode {
       </div>
       <div class="row">
         <button type="button" onClick={reset} disabled={changedCount.value === 0}>
-          Reset {changedCount.value === 0 ? "" : `${changedCount.value} `}to the model’s
+          {changedCount.value === 0 ? "All are the model’s own" : `Reset ${changedCount.value} to the model’s own`}
         </button>
       </div>
     </div>
