@@ -26,7 +26,7 @@ export const rooms = {
   functions: { imports: ["base", "tensor", "graph", "ops"], apart: true },
   decoder: { imports: ["base", "tensor", "onnx", "ops", "rewrite", "session"] },
   cache: { imports: ["base", "tensor", "onnx", "rewrite", "session", "decoder"] },
-  schedule: { imports: ["base"] },
+  schedule: { imports: ["base"], apart: true },
   engine: { imports: ["base", "tensor", "session", "decoder", "cache", "schedule"] },
   eviction: { imports: ["base", "tensor", "rewrite", "session", "decoder", "cache"], apart: true },
   dialogue: { imports: ["base", "engine"], apart: true },

@@ -2,8 +2,8 @@
  * Guesses by draft models and heads, for the texts of one engine: before a step is planned, whoever follows a text that goes on guesses its next tokens.
  * What is guessed is checked by the step; a draft that fails leaves its text without guesses.
  */
-import { Acceptance, Costs, GuessLength, Rest } from "./guess-length.js";
-import type { MadeText } from "./made-text.js";
+import { Acceptance, Costs, GuessLength, type LookupsKnown, Rest } from "./guess-length.js";
+import { MadeText } from "./made-text.js";
 import type { DraftSource, Follower } from "./text-ask.js";
 import type { BegunStep } from "./step.js";
 import type { TokenEngine } from "./token-engine.js";
@@ -34,6 +34,8 @@ export class Drafting {
   readonly #leaving = new Map<MadeText, Promise<void>>();
   /** Steps by their tokens. */
   readonly #steps = new Costs();
+  /** What guesses that are looked up are worth. */
+  readonly lookups: LookupsKnown = { steps: this.#steps, acceptance: new Acceptance(), rest: new Rest(), texts: 1 };
   /** The engine whose turns are waited for. */
   #waitsFor: TokenEngine | undefined;
 
@@ -123,7 +125,8 @@ export class Drafting {
 
   /** A step has landed, and its texts have heard of it. */
   landed({ parts, since }: BegunStep): void {
-    if (this.#following.size === 0) return;
+    if (this.#following.size === 0 && !parts.some(({ text }) => text instanceof MadeText && text.looksUp)) return;
+    this.lookups.texts = parts.length;
     const counts = parts.map(({ tokens }) => (tokens === "drawn" ? 1 : tokens.length));
     if (!counts.some((count) => count > guessing.mostRows))
       this.#steps.note(

@@ -3,6 +3,7 @@ import { InsituError } from "../base/error.js";
 import { checkToken, type DrawingOptions, type OneDrawing } from "../decoder/token-drawer.js";
 import type { Context } from "./context.js";
 import { Ending } from "./ending.js";
+import { Acceptance, GuessLength, type LookupsKnown } from "./guess-length.js";
 import { NgramLookup } from "./lookup.js";
 import { describeChoice } from "./log-probability.js";
 import { drawingOf, Sampler } from "./sampling.js";
@@ -58,6 +59,8 @@ export class MadeText extends EngineText {
   readonly #ending: Ending;
   readonly #drawing: DrawingOptions | undefined;
   readonly #lookup: NgramLookup | undefined;
+  /** How many of the tokens that were looked up are tried: all where left out. */
+  #worth: { readonly length: GuessLength; readonly known: LookupsKnown } | undefined;
   /** Tokens that are tried out behind the last one. */
   #guesses: readonly number[] = [];
   /** A draft has guessed them. */
@@ -173,7 +176,11 @@ export class MadeText extends EngineText {
     const [before, isDrafted] = [this.#right, this.#isDrafted];
     this.#guessed += guesses.length;
     this.#chooseBehind(guesses, result);
-    if (isDrafted && guesses.length > 0) this.onChecked?.(guesses.length, this.#right - before);
+    if (guesses.length === 0) return;
+    const right = this.#right - before;
+    if (isDrafted) return this.onChecked?.(guesses.length, right);
+    this.#worth?.length.note(guesses.length, right);
+    this.#worth?.known.acceptance.note(guesses.length, right);
   }
 
   #chooseBehind(guesses: readonly number[], { at, hidden }: PartResult & { readonly kind: "logits" }): void {
@@ -217,8 +224,27 @@ export class MadeText extends EngineText {
     }
     if (open > 0) return this.confirm(token);
     this.#isDrafted = false;
-    this.#guesses = this.#lookup?.guess().slice(0, this.guessRoom) ?? [];
+    this.#guesses = this.#lookUp();
     this.append(token, this.#guesses);
+  }
+
+  /** True if it looks its guesses up. */
+  get looksUp(): boolean {
+    return this.#lookup !== undefined;
+  }
+
+  /** It is one of those of which this is known. */
+  joins(known: LookupsKnown): void {
+    const { adaptive = false, tokens = 0 } = this.ask.speculate ?? {};
+    if (adaptive && this.looksUp)
+      this.#worth = { length: new GuessLength(tokens, new Acceptance(known.acceptance.share), known.rest), known };
+  }
+
+  #lookUp(): readonly number[] {
+    const found = this.#lookup?.guess().slice(0, this.guessRoom) ?? [];
+    if (found.length === 0 || this.#worth === undefined) return found;
+    const { length, known } = this.#worth;
+    return found.slice(0, length.choose(known.texts, known.steps, 0));
   }
 
   /** Tokens that may be guessed: more would have no room, or come after the text's end. */

@@ -4,8 +4,8 @@
  */
 import type { InsituError } from "../base/error.js";
 import type { OneDrawing, TokenDrawer } from "../decoder/token-drawer.js";
-import { Scheduler, type SchedulerOptions } from "../schedule/scheduler.js";
-import type { TextBlocks } from "../schedule/text-blocks.js";
+import { Scheduler, type SchedulerOptions } from "#insitu/schedule/scheduler.js";
+import type { TextBlocks } from "#insitu/schedule/text-blocks.js";
 import { Context, type ContextOptions } from "./context.js";
 import { EmbeddedText } from "./embedded-text.js";
 import { Lane } from "./lane.js";

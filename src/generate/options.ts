@@ -30,7 +30,7 @@ export interface SpeculateOptions {
    */
   readonly ngram?: number | undefined;
   /**
-   * False has a draft make `tokens` guesses each time. True makes as many as pay off, and none while they do not.
+   * False makes `tokens` guesses each time. True makes as many as pay off, and none while they do not.
    * @default true
    */
   readonly adaptive?: boolean | undefined;

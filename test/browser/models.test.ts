@@ -11,11 +11,11 @@ import { embedded } from "../generate/support.js";
 import { type LocalHub, startHub } from "../hub/local-hub.js";
 import { findChromium, howToInstall, startChromium } from "./chromium.js";
 import { type RunningServer, startServer } from "./server.js";
+import { soak } from "../support/soak.js";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const chromium = findChromium();
 if (chromium === undefined) console.log(howToInstall);
-const soak = process.env["INSITU_SOAK"] === "1";
 const seed = Number(process.env["INSITU_SEED"] ?? 17);
 
 /** The embedded model as a repository of the hub has one of 8 bits. */

@@ -6,6 +6,8 @@ import { createServer } from "../../packages/serve/server.js";
 import type { GenerateOptions } from "../../src/generate/options.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { Tensor } from "../../src/tensor/tensor.js";
+import { noWebgpu } from "../support/backends.js";
+import { type Counts, countTokens, expectSameDistribution } from "../support/chi-square.js";
 import { insituHere } from "../support/command-line.js";
 import { type HeadForm, headedDecoder, headedFolder, headModel } from "../support/head-models.js";
 import { soak } from "../support/soak.js";
@@ -182,6 +184,49 @@ describe.each(forms)("$name", (form) => {
     expect(right).toBeGreaterThan(0);
   });
 });
+
+// A head on a GPU, beside the text of a model on a processor.
+test.skipIf(noWebgpu !== undefined)("on a GPU, on linear caches and on pages", async () => {
+  const options = { temperature: 0, maxTokens: 12, ignoreEnd: true };
+  for (const cache of ["linear", "paged"] as const) {
+    const model = await CausalLM.load(folders[0].path, { backend: "webgpu", cache });
+    loaded.push(model);
+    const head = await headOf(model);
+    const guessed = model.generate(prompts[0], { ...options, speculate: { draft: head, tokens: 3, adaptive: false } });
+    expect((await tokensOf(guessed)).map(({ token }) => token)).toEqual(
+      (await tokensOf(models[0].linear.generate(prompts[0], options))).map(({ token }) => token),
+    );
+    expect(guessed.summary.guessedTokens).toBeGreaterThan(3);
+    // Beside a text whose tokens the device draws.
+    const draft = { draft: head, adaptive: false };
+    const [one, two] = await Promise.all([
+      model.generate(prompts[0], { ...options, speculate: draft }).text(),
+      model.generate(prompts[1], options).text(),
+    ]);
+    expect([one, two]).toEqual([
+      await models[0].linear.generate(prompts[0], options).text(),
+      await models[0].linear.generate(prompts[1], options).text(),
+    ]);
+  }
+});
+
+// By counts, as tokens are drawn by other seeds without a head.
+test.runIf(soak)(
+  "sampled tokens are distributed as without guesses",
+  async () => {
+    const model = models[0].linear;
+    const head = await headOf(model);
+    const [counts, wanted]: [Counts, Counts] = [new Map(), new Map()];
+    for (let seed = 0; seed < 5000; seed++) {
+      const options = { temperature: 0.7, maxTokens: 10, ignoreEnd: true };
+      const speculate = { draft: head, tokens: 3, adaptive: false };
+      await countTokens(counts, model.generate(prompts[0], { ...options, seed, speculate }));
+      await countTokens(wanted, model.generate(prompts[0], { ...options, seed: seed + 1_000_000 }));
+    }
+    expectSameDistribution(counts, wanted);
+  },
+  1_800_000,
+);
 
 test("batches, samples and chats", async () => {
   const model = models[0].apart;

@@ -15,8 +15,8 @@ import { fetchNamedModel, modelsIn } from "../../src/platform/node-models.js";
 import { hubFolder } from "../generate/support.js";
 import { builtCommand } from "../support/built.js";
 import { type LocalHub, startHub } from "./local-hub.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] === "1";
 const seed = Number(process.env["INSITU_SEED"] ?? 11);
 const story = new Map<string, Uint8Array>();
 let hub: LocalHub;

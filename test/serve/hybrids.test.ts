@@ -7,8 +7,8 @@ import { createEngine } from "../../packages/serve/running/create-engine.js";
 import type { Tensor } from "../../src/tensor/tensor.js";
 import { hybridFolder } from "../support/hybrid-decoder.js";
 import { submit, tokensAlone } from "./engine-support.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const folder = hybridFolder({ positions: 2304 });
 afterAll(() => folder.remove());
 

@@ -6,8 +6,8 @@ import { CausalLM } from "../../src/entry/node.js";
 import { findChromium, howToInstall, startChromium } from "../browser/chromium.js";
 import { serveScript } from "../serve/scripted-engine.js";
 import { ask, gzipBytes, importedBy, openPage, picture, ready, seriousFaults, serveSite } from "./support.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const chromium = findChromium();
 if (chromium === undefined) console.log(howToInstall);
 

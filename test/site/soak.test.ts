@@ -22,8 +22,8 @@ import {
   seriousFaults,
   serveSite,
 } from "./support.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const chromium = findChromium();
 
 let browser: Browser;
