@@ -63,6 +63,9 @@ interface DecoderResults {
   readonly measured: readonly Tensor[];
 }
 
+/** True for rows that no head has made logits of. */
+const isHidden = (name: string): boolean => /hidden_states?$/.test(name);
+
 /** A model that predicts the next token. */
 export class Decoder {
   readonly #session: Session;
@@ -97,11 +100,11 @@ export class Decoder {
     this.#measured = others.flatMap(({ name }) => (measures !== undefined && name.startsWith(measures) ? [name] : []));
     const logits =
       session.outputMetadata.find(({ name }) => name === "logits") ??
-      others.find(({ name, shape }) => !this.#measured.includes(name) && shape.length === 3);
+      others.find(({ name, shape }) => !this.#measured.includes(name) && !isHidden(name) && shape.length === 3);
     if (!this.#types.has("input_ids") || logits === undefined)
       throw new InsituError(
         "invalid-model",
-        `a text decoder has an input "input_ids" and an output "logits"; this one has ${session.inputNames.join(", ")} → ${session.outputNames.join(", ")}`,
+        `a text decoder has an input "input_ids" and an output "logits"; this one has ${session.inputNames.join(", ")} → ${session.outputNames.join(", ")}${session.outputNames.some(isHidden) ? ": export it with its head" : ""}`,
       );
     if (kept.size === 0)
       throw new InsituError("invalid-model", "the model has no cache: export it with past and present keys and values");
