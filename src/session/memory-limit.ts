@@ -1,5 +1,5 @@
 /** What a session may take of the machine's memory: asked before weights are read and before caches are made. Measures nothing itself. */
-import type { BackendSession } from "../backends/backend.js";
+import type { BackendSession, SharedBytes } from "../backends/backend.js";
 import { InsituError } from "../base/error.js";
 import type { AllocateBytes } from "../onnx/external.js";
 
@@ -26,6 +26,18 @@ export class MemoryLimit {
     return (sizes) => {
       this.addWeights(sizes.reduce((sum, bytes) => sum + bytes, 0));
       return backend.allocateBytes?.(sizes) ?? sizes.map((bytes) => allocateOnHeap(bytes));
+    };
+  }
+
+  /** The same for weights that sessions have in common; nothing where the backend has no such memory. */
+  guardShared(backend: BackendSession): (key: string, sizes: readonly number[]) => Promise<SharedBytes | undefined> {
+    return async (key, sizes) => {
+      const bytes = sizes.reduce((sum, each) => sum + each, 0);
+      this.addWeights(bytes);
+      const shared = await backend.shareBytes?.(key, sizes);
+      // What is not shared is counted where it is taken.
+      if (shared === undefined) this.#weightBytes -= bytes;
+      return shared;
     };
   }
 

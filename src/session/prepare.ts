@@ -40,7 +40,7 @@ export async function prepareOn(
   const preparation = { level, hasKernel, activations };
   const limit = new MemoryLimit(options.memoryLimit ?? platform.memoryBytes);
   const deferring = opened.bringWeights && new DeferredWeights((bytes) => limit.addWeights(bytes));
-  const arriving = new ArrivingWeights(rowWeights);
+  const arriving = new ArrivingWeights(rowWeights, limit.guardShared(opened));
   // Code is read before weights are, or it would wait behind them.
   const rewriting = rewrite === "never" ? undefined : import("../rewrite/rewrite.js");
   rewriting?.catch(() => undefined);
@@ -91,6 +91,7 @@ export async function prepareOn(
     }
     if (deferring !== undefined) await opened.bringWeights!(namedWeightsOf(runs), deferring.onRead);
     await arriving.arrived();
+    arriving.settle(true);
     return parts;
   } catch (error) {
     await arriving.stop();

@@ -18,10 +18,12 @@ import { WasmMemories } from "./memories.js";
 import { WasmMemory } from "./memory.js";
 import { KernelPool } from "./pool.js";
 import { readWasmSettings } from "./settings.js";
+import { SharedWeights } from "./shared-weights.js";
 
 /** What all sessions with the same number of threads share. */
 interface Machine {
   readonly memories: WasmMemories;
+  readonly weights: SharedWeights;
   readonly pool: KernelPool;
   readonly relaxed: boolean;
 }
@@ -65,7 +67,8 @@ async function startMachine(platform: Platform, options: MachineOptions): Promis
     pool.join(further);
     return further;
   };
-  return { memories: new WasmMemories(memory, open, memory.usedBytes), pool, relaxed };
+  const memories = new WasmMemories(memory, open, memory.usedBytes);
+  return { memories, weights: new SharedWeights(memories), pool, relaxed };
 }
 
 /** A machine that a session is on. */
@@ -156,15 +159,18 @@ export function wasmBackend(kernels: KernelTable<WasmKernel>): Backend {
       const turns = new Turns(() => platform.breathe());
       const choosing = { relaxed: machine.relaxed, batchInvariant };
       const engine = new WasmEngine(machine.memories, machine.pool, kernels, choosing, turns);
+      const weights = machine.weights.session();
       let releasing: Promise<void> | undefined;
       return {
+        shareBytes: (key, sizes) => weights.take(key, sizes),
         allocateBytes: (sizes) => engine.allocateBytes(sizes),
-        describe: () => [...engine.describeMemories(), ...machine.pool.describe()],
+        describe: () => [...engine.describeMemories(), ...weights.describe(), ...machine.pool.describe()],
         prepare: (plan: Plan): Executable => new ProgramExecutor(plan, engine),
         release: () =>
           (releasing ??= new Promise((done) =>
             turns.afterwards(() => {
               engine.release();
+              weights.release();
               leave();
               done();
             }),

@@ -1,0 +1,161 @@
+// Sessions of one file on one device hold its weights once: what is read from the file is counted, and where weights lie. The last session gives them
+// back; a reading that fails, a file that changed and another device are no reason to wait or to take what is not there.
+import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeEach, expect, test } from "vitest";
+import type { ReadableFile } from "../../src/base/platform.js";
+import { backends } from "../../src/entry/backends.js";
+import { InferenceSession } from "../../src/entry/node.js";
+import { buildModel, initializer, node, value } from "../../src/onnx/build.js";
+import { writeModel } from "../../src/onnx/write.js";
+import { nodePlatform } from "../../src/platform/node.js";
+import { Session } from "../../src/session/session.js";
+import type { SessionOptions } from "../../src/session/options.js";
+import { Tensor } from "../../src/tensor/tensor.js";
+import { moveToExternalData } from "../../tools/demo/move-external.js";
+
+const folder = mkdtempSync(join(tmpdir(), "insitu-shared-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+const [path, weights] = ["model.onnx", "weights.bin"].map((name) => join(folder, name));
+
+const size = 512;
+const weightBytes = size * size * 4;
+
+/** y = x · a · b, with numbers that depend on `seed`. */
+function write(seed: number): void {
+  const matrix = (offset: number): Float32Array =>
+    Float32Array.from({ length: size * size }, (_, at) => ((at + offset + seed) % 13) - 6);
+  const model = buildModel({
+    opset: { "": 21 },
+    inputs: [value("x", "float32", [1, size])],
+    outputs: [value("y")],
+    initializers: [
+      initializer("a", "float32", matrix(0), [size, size]),
+      initializer("b", "float32", matrix(5), [size, size]),
+    ],
+    nodes: [node("MatMul", ["x", "a"], ["h"]), node("MatMul", ["h", "b"], ["y"])],
+  });
+  const { model: moved, pieces } = moveToExternalData(model, { location: "weights.bin" });
+  writeFileSync(weights, Buffer.concat(pieces));
+  writeFileSync(path, writeModel(moved));
+}
+
+/** The first result where x is all ones, as a loop has it. */
+function expected(seed: number): number {
+  let sum = 0;
+  const at = (row: number, column: number, offset: number): number => ((row * size + column + offset + seed) % 13) - 6;
+  for (let inner = 0; inner < size; inner++) {
+    let h = 0;
+    for (let row = 0; row < size; row++) h += at(row, inner, 0);
+    sum += h * at(inner, 0, 5);
+  }
+  return sum;
+}
+
+/** A platform that counts the bytes that are read of weights; `fails` says of a read whether it does. */
+class Counted extends Session {
+  static read = 0;
+  static fails: () => boolean = () => false;
+  static readonly platform: typeof nodePlatform = {
+    ...nodePlatform,
+    openBeside: async (...where): Promise<ReadableFile> => {
+      const file = await nodePlatform.openBeside(...where);
+      const read = async (offset: number, target: Uint8Array): Promise<void> => {
+        await new Promise((resolve) => setTimeout(resolve, 5));
+        if (Counted.fails()) throw new Error("the disk is wet");
+        Counted.read += target.length;
+        await file.read(offset, target);
+      };
+      const { identity, version } = file;
+      return { size: file.size, identity, version, isNear: true, read, close: () => file.close() };
+    },
+  };
+
+  static async open(options: SessionOptions = { backend: "wasm", threads: 1 }): Promise<Counted> {
+    return new Counted(await Session.prepare(path, Counted.platform, backends, options));
+  }
+}
+
+const ones = new Tensor("float32", new Float32Array(size).fill(1), [1, size]);
+const answer = async (session: Session): Promise<number> => Number((await session.run({ x: ones })).y.data[0]);
+const told = (session: Session): string => /weights: .* sessions/.exec(session.explain())?.[0] ?? "";
+
+beforeEach(() => {
+  write(0);
+  Counted.read = 0;
+  Counted.fails = () => false;
+});
+
+test("a second session reads no weights, also while the first one is loading, and the last one gives them back", async () => {
+  const [first, second] = await Promise.all([Counted.open(), Counted.open()]);
+  expect(Counted.read).toBe(2 * weightBytes);
+  expect(told(second)).toBe(`weights: ${2 * weightBytes} bytes of one file are shared by 2 sessions`);
+  const third = await Counted.open({ backend: "wasm", threads: 1, graphOptimizationLevel: "disabled" });
+  expect(Counted.read).toBe(2 * weightBytes);
+  expect([await answer(first), await answer(second), await answer(third)]).toEqual(Array(3).fill(expected(0)));
+  await first.release();
+  await third.release();
+  expect(told(second)).toBe("");
+  expect(await answer(second)).toBe(expected(0));
+  await second.release();
+  const fourth = await Counted.open();
+  expect(Counted.read).toBe(4 * weightBytes);
+  expect(await answer(fourth)).toBe(expected(0));
+  await fourth.release();
+});
+
+test("who waits for a reading that fails reads for itself", async () => {
+  let failures = 1;
+  Counted.fails = () => failures-- > 0;
+  const [first, second, third] = await Promise.allSettled([Counted.open(), Counted.open(), Counted.open()]);
+  expect(first).toMatchObject({ status: "rejected", reason: { message: expect.stringContaining("the disk is wet") } });
+  for (const each of [second, third]) {
+    if (each.status === "rejected") throw each.reason;
+    expect(told(each.value)).toContain("by 2 sessions");
+    expect(await answer(each.value)).toBe(expected(0));
+  }
+  for (const each of [second, third]) await (each as PromiseFulfilledResult<Session>).value.release();
+});
+
+test("a file that has changed, other threads and bytes are not shared", async () => {
+  const session = await Counted.open();
+  write(1);
+  appendFileSync(weights, "more");
+  const changed = await Counted.open();
+  const apart = await Counted.open({ backend: "wasm", threads: 2 });
+  expect([session, changed, apart].map(told)).toEqual(["", "", ""]);
+  expect(Counted.read).toBe(6 * weightBytes);
+  expect([await answer(session), await answer(changed), await answer(apart)]).toEqual([0, 1, 1].map(expected));
+  for (const each of [session, changed, apart]) await each.release();
+});
+
+test("memory is taken once, and given back with the last one", async () => {
+  const backend = await backends.find(({ name }) => name === "wasm")!.load();
+  const [first, second] = [0, 1].map(() => backend.open({ platform: nodePlatform, threads: 1 }));
+  const [a, b] = [await first, await second];
+  const one = (await a.shareBytes!("a file", [4096, 64]))!;
+  const waiting = b.shareBytes!("a file", [4096, 64]);
+  one.settle(true);
+  const other = (await waiting)!;
+  const places = (of: typeof one): number[] => of.pieces.map(({ byteOffset }) => byteOffset);
+  expect([one.isFilled, other.isFilled, places(one)]).toEqual([false, true, places(other)]);
+  expect(one.pieces[0].buffer).toBe(other.pieces[0].buffer);
+  await a.release();
+  // What is taken meanwhile lies elsewhere; what was given back is there for others.
+  const c = await backend.open({ platform: nodePlatform, threads: 1 });
+  expect(places(one)).not.toContain(c.allocateBytes!([4096])[0].byteOffset);
+  await b.release();
+  const again = (await c.shareBytes!("a file", [4096, 64]))!;
+  expect([again.isFilled, places(again)]).toEqual([false, places(one)]);
+  await c.release();
+});
+
+test("the command line's own door: two sessions by path", async () => {
+  const [first, second] = [await InferenceSession.create(path), await InferenceSession.create(path)];
+  expect(told(second)).toContain("shared by 2 sessions");
+  expect(await answer(first)).toBe(expected(0));
+  await first.release();
+  expect(await answer(second)).toBe(expected(0));
+  await second.release();
+});
