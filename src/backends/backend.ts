@@ -147,7 +147,9 @@ export interface BackendSession {
   /** The same for weights that come from one place, which the key names: sessions on the same memory have them in common. Undefined where they cannot. */
   shareBytes?(key: string, sizes: readonly number[]): Promise<SharedBytes | undefined>;
   /** Rejects with `out-of-memory` for weights that the backend cannot hold; left out where it computes on them as they lie. */
-  checkWeights?(weights: readonly { readonly name: string; readonly bytes: number }[]): Promise<void>;
+  checkWeights?(
+    weights: readonly { readonly name: string; readonly bytes: number; readonly view: View }[],
+  ): Promise<void>;
   /**
    * Brings weights that are not on the host to the backend's memory, in pieces, and tells of the bytes as they are read; left out where the
    * backend computes on the host's own memory, so that all weights must be there. What is not brought is read where a run first needs it.

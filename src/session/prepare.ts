@@ -52,7 +52,7 @@ export async function prepareOn(
     const { graph, removed } = prepared;
     const named = namedWeightsOf(graph);
     const weights = [...named.keys()];
-    await opened.checkWeights?.([...named].map(([{ byteLength: bytes }, name]) => ({ name, bytes })));
+    await opened.checkWeights?.([...named].map(([view, name]) => ({ name, bytes: view.byteLength, view })));
     const pairings = new Pairings(prepared, inPlace, options.pairs, opened, weights);
     const counted = countedDecoderOf(pairings.own);
     const policy = inPlace === "require" ? "prefer" : inPlace;

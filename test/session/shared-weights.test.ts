@@ -3,7 +3,7 @@
 import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeEach, expect, test } from "vitest";
+import { afterAll, beforeEach, describe, expect, test } from "vitest";
 import type { ReadableFile } from "../../src/base/platform.js";
 import { backends } from "../../src/entry/backends.js";
 import { InferenceSession } from "../../src/entry/node.js";
@@ -14,6 +14,8 @@ import { Session } from "../../src/session/session.js";
 import type { SessionOptions } from "../../src/session/options.js";
 import { Tensor } from "../../src/tensor/tensor.js";
 import { moveToExternalData } from "../../tools/demo/move-external.js";
+import { noWebgpu } from "../support/backends.js";
+import { deviceOf, proxied } from "../support/gpu.js";
 
 const folder = mkdtempSync(join(tmpdir(), "insitu-shared-"));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -56,9 +58,27 @@ function expected(seed: number): number {
 /** A platform that counts the bytes that are read of weights; `fails` says of a read whether it does. */
 class Counted extends Session {
   static read = 0;
+  /** Weights' buffers on the GPU that are there, by their labels, and their bytes. */
+  static readonly onGpu = new Map<GPUBuffer, { readonly label: string; readonly size: number }>();
   static fails: () => boolean = () => false;
   static readonly platform: typeof nodePlatform = {
     ...nodePlatform,
+    gpu: deviceOf((device) =>
+      proxied(device, {
+        createBuffer: (descriptor: GPUBufferDescriptor) => {
+          const { label = "", size } = descriptor;
+          const buffer = device.createBuffer(descriptor);
+          if (!label.startsWith("weight")) return buffer;
+          Counted.onGpu.set(buffer, { label, size });
+          const destroy = buffer.destroy.bind(buffer);
+          buffer.destroy = () => {
+            Counted.onGpu.delete(buffer);
+            return destroy();
+          };
+          return buffer;
+        },
+      }),
+    ),
     openBeside: async (...where): Promise<ReadableFile> => {
       const file = await nodePlatform.openBeside(...where);
       const read = async (offset: number, target: Uint8Array): Promise<void> => {
@@ -151,11 +171,69 @@ test("memory is taken once, and given back with the last one", async () => {
   await c.release();
 });
 
-test("the command line's own door: two sessions by path", async () => {
+test("two sessions by path", async () => {
   const [first, second] = [await InferenceSession.create(path), await InferenceSession.create(path)];
   expect(told(second)).toContain("shared by 2 sessions");
   expect(await answer(first)).toBe(expected(0));
   await first.release();
   expect(await answer(second)).toBe(expected(0));
   await second.release();
+});
+
+describe.skipIf(noWebgpu !== undefined)(`on WebGPU${noWebgpu === undefined ? "" : ` (${noWebgpu})`}`, () => {
+  const onGpu = { backend: "webgpu" } as const;
+  const bytes = (): number => [...Counted.onGpu.values()].reduce((sum, { size: each }) => sum + each, 0);
+
+  test("buffers are made and filled once, and destroyed with the last session", async () => {
+    const [first, second] = await Promise.all([Counted.open(onGpu), Counted.open(onGpu)]);
+    expect([await answer(first), await answer(second)]).toEqual(Array(2).fill(expected(0)));
+    expect(Counted.read).toBe(2 * weightBytes);
+    expect(bytes()).toBe(2 * weightBytes);
+    expect(second.explain()).toContain(`weights: ${2 * weightBytes} bytes are shared with other sessions`);
+    await first.release();
+    expect(bytes()).toBe(2 * weightBytes);
+    expect(second.explain()).not.toContain("shared with");
+    const third = await Counted.open({ ...onGpu, graphOptimizationLevel: "disabled" });
+    expect([await answer(second), await answer(third)]).toEqual(Array(2).fill(expected(0)));
+    await second.release();
+    expect(await answer(third)).toBe(expected(0));
+    await third.release();
+    expect(bytes()).toBe(0);
+    write(1);
+    const changed = await Counted.open(onGpu);
+    expect(await answer(changed)).toBe(expected(1));
+    await changed.release();
+  });
+
+  test("who waits for a reading that fails reads for itself", async () => {
+    let failures = 1;
+    Counted.fails = () => failures-- > 0;
+    const [first, second] = await Promise.allSettled([Counted.open(onGpu), Counted.open(onGpu)]);
+    const [failed, right] = first.status === "rejected" ? [first, second] : [second, first];
+    expect(failed).toMatchObject({ reason: { message: expect.stringContaining("the disk is wet") } });
+    if (right.status === "rejected") throw right.reason;
+    expect(await answer(right.value)).toBe(expected(0));
+    expect(bytes()).toBe(2 * weightBytes);
+    await right.value.release();
+    expect(bytes()).toBe(0);
+  });
+
+  test("bytes that were handed in are each session's own", async () => {
+    const model = writeModel(
+      buildModel({
+        opset: { "": 21 },
+        inputs: [value("x", "float32", [1, size])],
+        outputs: [value("y")],
+        initializers: [initializer("a", "float32", new Float32Array(size * size).fill(1), [size, size])],
+        nodes: [node("MatMul", ["x", "a"], ["y"])],
+      }),
+    );
+    const open = async (): Promise<Counted> =>
+      new Counted(await Session.prepare(model, Counted.platform, backends, onGpu));
+    const [first, second] = [await open(), await open()];
+    expect([await answer(first), await answer(second)]).toEqual([size, size]);
+    expect(bytes()).toBe(2 * weightBytes);
+    await first.release();
+    await second.release();
+  });
 });

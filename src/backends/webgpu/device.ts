@@ -7,6 +7,7 @@ import type { Platform } from "../../base/platform.js";
 import type { DeviceTraits, SubgroupMatrix } from "../../webgpu-kernels/webgpu-kernel.js";
 import { keeping, tuningFor } from "../../webgpu-kernels/tuning.js";
 import { Unavailable } from "../unavailable.js";
+import { CommonBuffers } from "./common-buffers.js";
 import type { WebgpuSettings } from "./settings.js";
 
 /** WebGPU's numbers for what a buffer is used for. */
@@ -25,6 +26,8 @@ export class Device {
   readonly isImaginary: boolean;
   /** True for one that is no GPU but a program. */
   readonly isSoftware: boolean;
+  /** What sessions hold once. */
+  readonly common: CommonBuffers = new CommonBuffers();
   #lost: string | undefined;
   /** What WebGPU refused when nobody was listening: results since then are nobody's. */
   #refused: string | undefined;
