@@ -16,6 +16,9 @@ export const usage = { mapRead: 1, copySource: 4, copyTarget: 8, uniform: 64, st
 /** WebGPU's number for reading what is mapped. */
 export const mapToRead = 1;
 
+/** Milliseconds in which a browser that ended a call tells that the device is gone. */
+const mostWaitForLoss = 500;
+
 /** A device that is open. */
 export class Device {
   readonly gpu: GPUDevice;
@@ -93,6 +96,13 @@ export class Device {
     if (this.#refused !== undefined) throw this.refusal(this.#refused);
   }
 
+  /** What it means that WebGPU rejected a promise: browsers tell that before they tell that the device is gone. */
+  async meaningOf(cause: unknown): Promise<never> {
+    await Promise.race([this.gone, new Promise((resolve) => setTimeout(resolve, mostWaitForLoss))]);
+    this.check();
+    throw cause;
+  }
+
   /** What is said once WebGPU refused what it should not have: our own mistake, or the driver's. */
   refusal(reason: string): InsituError {
     return new InsituError(
@@ -113,7 +123,8 @@ export class Device {
     } finally {
       errors = [this.gpu.popErrorScope(), this.gpu.popErrorScope()];
     }
-    const settled = Promise.all(errors).then(([invalid, memory]) => {
+    const asked = Promise.all(errors).catch((cause: unknown) => this.meaningOf(cause));
+    const settled = asked.then(([invalid, memory]) => {
       this.check();
       if (memory !== null) throw new InsituError("out-of-memory", `${what}: ${memory.message}`);
       if (invalid !== null) throw new InsituError("internal", `${what}: ${invalid.message}`);
