@@ -162,7 +162,11 @@ export function wasmBackend(kernels: KernelTable<WasmKernel>): Backend {
       const weights = machine.weights.session();
       let releasing: Promise<void> | undefined;
       return {
-        shareBytes: (key, sizes) => weights.take(key, sizes),
+        async shareBytes(key, sizes) {
+          const bytes = await weights.take(key, sizes);
+          engine.countCommon(bytes?.pieces ?? []);
+          return bytes;
+        },
         allocateBytes: (sizes) => engine.allocateBytes(sizes),
         describe: () => [...engine.describeMemories(), ...weights.describe(), ...machine.pool.describe()],
         prepare: (plan: Plan): Executable => new ProgramExecutor(plan, engine),
