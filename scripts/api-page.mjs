@@ -13,7 +13,7 @@ const dist = join(root, "dist");
 const sections = [
   {
     title: "Text",
-    rooms: ["generate", "engine"],
+    rooms: ["heads", "generate", "engine"],
     also: ["CausalLM"],
     first: ["CausalLM", "GenerateOptions", "Generation"],
   },

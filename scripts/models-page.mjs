@@ -192,7 +192,7 @@ export async function modelsPage(library) {
     "## What is refused",
     "",
     "`npx insitu check` names file, node and reason. Not supported: decoders in several files that run in turn (`decoder.pipeline`); caches of float8; weights packed for one device",
-    "(`weights_prepacked`, FP4, MXFP4); onnxruntime's PagedAttention with latent or quantized caches. On linear caches only: quantized caches of GroupQueryAttention, files with a batch of",
+    "(`weights_prepacked`, experts of CUDA folders, FP4, MXFP4); onnxruntime's PagedAttention with latent or quantized caches. On linear caches only: quantized caches of GroupQueryAttention, files with a batch of",
     "one, and LongRoPE past its original length. `bnb4` variants have no kernels: take `q4`.",
     "",
     "## onnxruntime-genai's model builder",

@@ -78,7 +78,7 @@ function textOf(parts: readonly Part[]): string {
   return parts
     .map(({ type, text }) => {
       if (type === "text" && text !== undefined) return text;
-      throw new InsituError("invalid-argument", `messages are text here, got a part of type "${type}"`);
+      throw new InsituError("invalid-argument", `only text is supported, got a part of type "${type}"`);
     })
     .join("");
 }

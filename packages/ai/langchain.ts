@@ -214,7 +214,7 @@ function textOf({ content }: BaseMessage): string {
       if (type === "text" && text !== undefined) return text;
       // What was called and thought stands beside the content too.
       if (type === "tool_use" || type === "tool_call" || type === "thinking" || type === "reasoning") return "";
-      throw new InsituError("invalid-argument", `messages are text here, got a part of type "${type}"`);
+      throw new InsituError("invalid-argument", `only text is supported, got a part of type "${type}"`);
     })
     .join("");
 }

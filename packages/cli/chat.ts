@@ -22,7 +22,7 @@ import { textOutput } from "./word-wrap.js";
 
 const help = [
   "/undo [n]   takes back the last n turns (1)",
-  "/clear      begins anew",
+  "/clear      starts a new conversation",
   "/help       shows this",
   "/quit       ends the conversation, as Ctrl-D does; Ctrl-C ends an answer",
   'A line that ends with \\ goes on in the next one; """ begins and ends a message of several lines.',
@@ -52,7 +52,7 @@ export const chat: Command = {
     const wanted = { whenFull: "slide", ...generateOptions(options) } as const;
     const interrupt = new Interrupt();
     const lm = await interrupt.during(loadModel(options, interrupt.signal));
-    const draft = await interrupt.during(loadDraft(options, interrupt.signal));
+    const draft = await interrupt.during(loadDraft(options, lm, interrupt.signal));
     interrupt.forget();
     const { system } = options;
     const opening = typeof system === "string" ? [{ role: "system", content: system }] : [];

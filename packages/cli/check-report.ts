@@ -169,9 +169,7 @@ function problemsOf({ graph, pairs }: Plan): string[] {
   return [
     ...(has("input_ids") ? [] : ["no input is called input_ids: text decoders read tokens there"]),
     ...(pairs.length > 0 ? [] : ["it has no cache: export it with past and present keys and values"]),
-    ...strangers.map(
-      ({ name }) => `input "${name}" is none that a text decoder has, and no output is its next content`,
-    ),
+    ...strangers.map(({ name }) => `input "${name}" is not one of a text decoder's, and no output is its next content`),
   ];
 }
 

@@ -23,7 +23,7 @@ const summaries: Readonly<Record<string, string>> = {
 const overview = (): string => {
   const width = Math.max(...Object.keys(summaries).map((name) => name.length)) + 2;
   return [
-    "insitu runs ONNX decoders with KV caches that are written in place.",
+    "insitu runs language models in ONNX format, with KV caches that are written in place.",
     "",
     "usage: insitu <command> [options]",
     "",

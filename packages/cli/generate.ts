@@ -37,9 +37,9 @@ export const generate: Command = {
     const wanted = { ...generateOptions(options), ...schemaOption(options["json-schema"]) };
     const interrupt = new Interrupt();
     const lm = await interrupt.during(loadModel(options, interrupt.signal));
-    let draft: CausalLM | undefined;
+    let draft: Awaited<ReturnType<typeof loadDraft>>;
     try {
-      draft = await interrupt.during(loadDraft(options, interrupt.signal));
+      draft = await interrupt.during(loadDraft(options, lm, interrupt.signal));
       const raw = options["raw"] === true || !lm.tokenizer.hasChatTemplate;
       const generation = lm.generate(raw ? prompt : [{ role: "user", content: prompt }], {
         ...withDraft(wanted, draft),
@@ -67,7 +67,7 @@ export const generate: Command = {
 function structureCode({ summary: { finishReason, newTokens } }: Generation): number {
   if (finishReason === "end" || finishReason === "stop") return 0;
   const wayOut = finishReason === "length" ? "give a larger --max-tokens" : "give a larger --context";
-  console.error(`insitu: the JSON was cut after ${newTokens} tokens, before it was whole: ${wayOut}`);
+  console.error(`insitu: the JSON was cut after ${newTokens} tokens, before it was complete: ${wayOut}`);
   return 1;
 }
 

@@ -202,7 +202,7 @@ function hintsFor(plan: Plan, sizes: Sizes, steps: boolean): string[] {
   if (symbolic && roles.length > 0)
     hints.push(`--dims ${roles.map((role) => `${role}=…`).join(",")} counts the bytes of the caches`);
   if (others.length > 0)
-    hints.push(`--dims with ${others.join(", ")} as well counts the arena and tells which steps kernels do`);
+    hints.push(`--dims with ${others.join(", ")} as well counts the arena and shows which steps have kernels`);
   if (!steps) hints.push("--steps lists every step, --svg caches.svg draws the caches");
   return hints;
 }

@@ -27,7 +27,7 @@ export class Interrupt {
     } catch (error) {
       this.forget();
       if (this.signal.aborted)
-        throw new Interrupted("download", "interrupted; what was fetched so far is kept", { cause: error });
+        throw new Interrupted("download", "interrupted; what was downloaded so far is kept", { cause: error });
       throw error;
     }
   }

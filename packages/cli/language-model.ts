@@ -1,10 +1,12 @@
 /** What `generate` and `chat` share: their options, the model they load, and how numbers are read. */
 import { readFileSync } from "node:fs";
 import type { CacheType } from "#insitu/cache/pages.js";
+import type { ToolFormat } from "#insitu/base/known-names.js";
 import { CausalLM } from "#insitu/entry/node.js";
 import type { LoadLanguageModelOptions } from "#insitu/generate/causal-lm.js";
 import type { WhenFull } from "#insitu/engine/text-ask.js";
-import { checkGenerateOptions, type GenerateOptions } from "#insitu/generate/options.js";
+import type { DraftHead } from "#insitu/heads/draft-head.js";
+import { checkGenerateOptions, type DraftModel, type GenerateOptions } from "#insitu/generate/options.js";
 import type { ControlTokens } from "#insitu/generate/tokenizer.js";
 import type { BackendName } from "#insitu/entry/backends.js";
 import type { SessionOptions } from "#insitu/session/options.js";
@@ -16,7 +18,8 @@ import { UsageError } from "./usage.js";
 /** Which model guesses. */
 const draft: CommandOption = {
   value: "name",
-  describes: "speculative decoding: a smaller model with the same vocabulary that guesses tokens",
+  describes:
+    "speculative decoding: a smaller model with the same vocabulary that guesses tokens, or head: the model's own",
 };
 
 /** Options of every command that makes text. */
@@ -45,7 +48,7 @@ export const textOptions: Readonly<Record<string, CommandOption>> = {
   stop: { value: "text", describes: "a string that ends the text" },
   "control-tokens": {
     value: "how",
-    describes: "text spelled like a control token: read as that token (default for prompts), or plain text (for chats)",
+    describes: "text that looks like a control token: read as one (default for prompts), or plain (default in chats)",
   },
   speculate: { describes: "speculative decoding: guess tokens by what the text said before" },
   draft,
@@ -96,7 +99,7 @@ export function loadModel(
     ...given("activations", options["activations"] as SessionOptions["activations"]),
     ...given("backend", backend as BackendName | undefined),
     ...given("variant", variant as string | undefined),
-    ...given("toolFormat", options["tool-format"] as string | undefined),
+    ...given("toolFormat", options["tool-format"] as ToolFormat | undefined),
     ...given("cache", options["cache"] as "linear" | "paged" | undefined),
     ...given("cacheType", options["cache-type"] as CacheType | undefined),
     ...given("blockSize", numberOf(options, "block-size")),
@@ -122,18 +125,19 @@ function templateOf({ "chat-template": file }: Options): string | undefined {
   }
 }
 
-/** Loads the model that guesses, where the options name one. Its texts lie as those of the model do. */
+/** Loads what guesses for a model, where the options name it: the model's own head, or another model, whose texts lie as its own do. */
 export async function loadDraft(
   options: Options,
+  of: CausalLM | Promise<CausalLM> | undefined,
   signal?: AbortSignal,
-  more: LoadLanguageModelOptions = {},
-): Promise<CausalLM | undefined> {
+): Promise<CausalLM | DraftHead | undefined> {
   const { draft: model, variant: _variant, "tool-format": _format, ...others } = options;
-  return typeof model === "string" ? loadModel({ ...others, model }, signal, more) : undefined;
+  if (model === "head") return (await of)?.loadHead();
+  return typeof model === "string" ? loadModel({ ...others, model }, signal) : undefined;
 }
 
 /** Adds the model that guesses to the options of a generation. */
-export function withDraft(wanted: GenerateOptions, model: CausalLM | undefined): GenerateOptions {
+export function withDraft(wanted: GenerateOptions, model: DraftModel | undefined): GenerateOptions {
   if (model === undefined) return wanted;
   return { ...wanted, speculate: { draft: model, ...(wanted.speculate === true && { ngram: 3 }) } };
 }

@@ -98,7 +98,7 @@ async function pullAll(names: readonly string[], options: Arguments["options"]):
 }
 
 function hereText(kept: readonly KeptModel[], place: string): string {
-  if (kept.length === 0) return `no models are kept in ${place}; insitu chat or insitu pull with a name fetches one`;
+  if (kept.length === 0) return `no models are stored in ${place}; insitu pull <name> downloads one`;
   const rows = kept.map(({ name, revision, bytes, complete }) => [
     revision === "main" ? name : `${name}@${revision}`,
     bytesText(bytes),
@@ -131,7 +131,7 @@ function thereText(catalogue: readonly CatalogueModel[], kept: readonly KeptMode
   return [
     memory === undefined
       ? "by short name:"
-      : `by short name, for ${bytesText(memory)} of memory (~ reckoned from parameters):`,
+      : `by short name, for ${bytesText(memory)} of memory (~ estimated from parameters):`,
     ...table(lines),
     ...(left === 0 ? [] : [`${left} more would not fit this machine: --all lists them`]),
     "insitu chat smollm2-135m talks with one; insitu check <name> shows how one would run; owner/name is any other model on the hub",

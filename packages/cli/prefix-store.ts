@@ -29,7 +29,7 @@ export async function openPrefixes(
   const { folder, store: address, secretFile, deadlineMilliseconds } = options;
   if (folder === undefined && address === undefined) return {};
   if (folder !== undefined && address !== undefined)
-    throw new InsituError("invalid-argument", "give --prefix-cache or --store: beginnings are kept in one place");
+    throw new InsituError("invalid-argument", "give --prefix-cache or --store, not both");
   const secret = secretFile === undefined ? undefined : readSecret(secretFile);
   const seconds = options.secondsToLive ?? 86_400;
   const store =

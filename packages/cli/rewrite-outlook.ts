@@ -47,7 +47,7 @@ export async function rewriteOutlook(
 
 /** The outlook as text. `inPlace`: every cache is written in place as it is. */
 export function outlookText({ possible, changes, resisting }: RewriteOutlook, inPlace: boolean): string {
-  const gain = inPlace ? "give the caches a fixed capacity" : "make every cache one that is written in place";
+  const gain = inPlace ? "give the caches a fixed capacity" : "make every cache written in place";
   if (possible) return `insitu rewrite would ${gain}: ${changes}`;
   const lines = resisting.map(({ input, reason }) => `  ${input}: ${reason}`);
   return [

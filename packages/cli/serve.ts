@@ -136,7 +136,10 @@ export const serve: Command = {
     const loads = isOne ? new ModelLoads((more) => load(named[0].model, memory, more)) : undefined;
     const lm = loads?.load();
     const giveUp = (error: unknown): never => {
-      void lm?.then((loaded) => loaded.release());
+      void lm?.then(
+        (loaded) => loaded.release(),
+        () => {}, // the error at hand is the one to tell
+      );
       throw error;
     };
     if (loads === undefined && (options["prefix-cache"] ?? options["store"]) !== undefined)
@@ -144,7 +147,7 @@ export const serve: Command = {
     const prefixes = loads === undefined ? {} : await prefixesOf(loads.first, options).catch(giveUp);
     if (!isOne && options["draft"] !== undefined)
       throw new UsageError("--draft is for one model: serve each by itself, or leave it out");
-    const guesser = await loadDraft({ cache: "paged", ...options }).catch(giveUp);
+    const guesser = await loadDraft({ cache: "paged", ...options }, lm).catch(giveUp);
     const server =
       loads === undefined || lm === undefined
         ? createServer(sourcesOf(called, lists["pin"] ?? [], load), {
@@ -165,7 +168,7 @@ export const serve: Command = {
     const listening = await listen(server, host, numberOf(options, "port") ?? 8080).catch(giveUp);
     if (!isLocal(host) && settings.apiKeys?.length === 0)
       console.error(
-        `insitu: warning: ${host} can be reached by others, and no key is asked for; give --api-key-file or INSITU_API_KEY`,
+        `insitu: warning: ${host} can be reached by other machines, and no key is required; give --api-key-file or INSITU_API_KEY`,
       );
     try {
       await server.ready;

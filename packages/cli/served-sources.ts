@@ -58,7 +58,7 @@ export async function loadEmbedders(
   const loaded: Record<string, EmbeddingModel> = {};
   const settings = backend === undefined ? {} : { backend: backend as BackendName };
   for (const { name, model } of named) {
-    if (model === undefined) throw new UsageError("--embeddings: the embedded model hands out no hidden state");
+    if (model === undefined) throw new UsageError("--embeddings: the embedded model does not output its hidden state");
     loaded[name] = await EmbeddingModel.load(model, settings);
   }
   return loaded;

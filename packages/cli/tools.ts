@@ -24,9 +24,10 @@ export type LoadTools = (asked: string) => Promise<Tools>;
 /** The commands of tools/, and what each does. */
 export const toolSummaries = {
   bench: "measures insitu and the installed peers, interleaved in one run",
-  conformance: "runs every case below a folder in ONNX's backend-test layout",
-  pages: "runs several prompts on pages and draws the pool: blocks, owners, shared prefixes, free space",
-  rewrite: "makes a decoder's caches ones that are written in place: TensorScatter and Attention over a fixed capacity",
+  conformance: "runs every case in a folder of ONNX's backend-test layout",
+  pages: "runs several prompts on a paged cache and draws its pool: blocks, owners, shared prefixes, free space",
+  rewrite:
+    "rewrites a decoder so that its caches are written in place: TensorScatter and Attention over a fixed capacity",
 } as const;
 
 /** From where this file lies in a bundle, and from where it is compiled to. */

@@ -61,7 +61,7 @@ export class Dialogue {
     if (this.hasTools) return undefined;
     return this.#template === undefined
       ? `the model has no chat template, so it cannot be given tools: put a chat_template.jinja beside tokenizer.json, or ${ways.template}`
-      : `the model's chat template is of no family whose calls are known; ${ways.family}`;
+      : `the model's chat template is of no family whose tool calls are known; ${ways.family}`;
   }
 
   /** True if tools can be given to the model, and its calls be read. */

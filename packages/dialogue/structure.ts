@@ -74,7 +74,7 @@ function valuePart(
   if (limit !== undefined && tool.strict === true)
     throw new InsituError(
       "invalid-argument",
-      `the function "${tool.name}": ${limit} of the parameter "${name}" cannot be enforced, since this model writes texts without quotes; leave it out, or leave strict out`,
+      `the function "${tool.name}": ${limit} of the parameter "${name}" cannot be enforced, since this model writes strings without quotes; leave it out, or leave strict out`,
     );
   return texts === "bare" ? [{ until: close }] : [around, { until: around }, close];
 }

@@ -23,7 +23,7 @@ export async function makeGrammars(vocabulary: GrammarVocabulary): Promise<Gramm
   if (vocabulary.kind === "raw")
     throw new InsituError(
       "invalid-argument",
-      "texts of this model cannot be kept to a schema: its tokenizer has neither bytes nor letters for spaces",
+      "this model has no structured output: its tokenizer has neither bytes nor letters for spaces",
     );
   return new RuleGrammars(await VocabularyTree.of(vocabulary));
 }

@@ -60,7 +60,7 @@ export function objectRules(plain: PlainSchema, path: string, depth: number, rea
   });
   if (known.size > 0 || byNames.length > 0) {
     if (least > closed.length)
-      throw refusal(path, `has "minProperties" ${least} and lists ${closed.length}: others are not made`);
+      throw refusal(path, `has "minProperties" ${least} and lists ${closed.length}: others are not generated`);
     const needed = closed.filter(({ isRequired }) => isRequired).length;
     if (needed > most) throw new NoValue(path, `has "maxProperties" ${most} and requires ${needed}`);
     return { kind: "closed", properties: closed, least, most };

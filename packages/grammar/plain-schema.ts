@@ -194,8 +194,7 @@ function typesOf(given: Json, path: string): readonly string[] | undefined {
   if (type === undefined) return undefined;
   const listed: readonly unknown[] = Array.isArray(type) ? type : [type];
   const wrong = listed.find((each) => !allTypes.has(each));
-  if (listed.length === 0 || wrong !== undefined)
-    throw refusal(path, `has the type ${valueText(type)}, which there is not`);
+  if (listed.length === 0 || wrong !== undefined) throw refusal(path, `has the unknown type ${valueText(type)}`);
   return (nullable === true && !listed.includes("null") ? [...listed, "null"] : listed) as readonly string[];
 }
 

@@ -146,7 +146,7 @@ class SchemaReader implements RuleReader {
     const read = this.#alternatives(schema, path, depth).flatMap((plain) =>
       unlessNone(() => this.#typed(plain, schema, path, depth)),
     );
-    if (read.length === 0) throw new NoValue(path, "says at once what no value obeys");
+    if (read.length === 0) throw new NoValue(path, "contradicts itself: no value obeys it");
     return read.length === 1 ? read[0] : { kind: "choice", options: read };
   }
 
@@ -181,7 +181,7 @@ class SchemaReader implements RuleReader {
     const options = listOf(given[keyword], `${path}/${keyword}`).flatMap((schema, at) =>
       unlessNone(() => this.read(schema, `${path}/${keyword}/${at}`, depth + 1)),
     );
-    if (options.length === 0) throw new NoValue(path, `has "${keyword}" of which no value obeys any`);
+    if (options.length === 0) throw new NoValue(path, `has "${keyword}" that no value obeys`);
     if (keyword === "oneOf") this.#apart.push({ options, path });
     return options.length === 1 ? options[0] : { kind: "choice", options };
   }
@@ -205,7 +205,7 @@ class SchemaReader implements RuleReader {
       for (const options of this.#parts(own, keyword, path, depth)) {
         found = found.flatMap((one) => options.flatMap((other) => both(one, other, this.tools.matches) ?? []));
         if (found.length > limits.alternatives)
-          throw refusal(path, `has more than ${limits.alternatives} ways in which all of it may hold`);
+          throw refusal(path, `has more than ${limits.alternatives} combinations of alternatives`);
       }
     if (isClosed && this.#negations > negations)
       throw refusal(path, 'has "unevaluatedProperties" beside "if", "not" or dependencies, which is not supported');

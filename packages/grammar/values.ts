@@ -233,7 +233,7 @@ export class ValueGrammars {
     );
     if (multiples.length === 0) return automatonPart(decimals);
     const refuse = (): never => {
-      throw refusal(path, `has "multipleOf" ${multiples.join(" and ")}, which takes too many steps to be told`);
+      throw refusal(path, `has "multipleOf" ${multiples.join(" and ")}, which takes too many steps to check`);
     };
     const multiple = commonMultiple(multiples, limits.remainders) ?? refuse();
     const automaton = new MultipleAutomaton(decimals, multiple);

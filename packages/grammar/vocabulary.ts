@@ -123,10 +123,7 @@ export class VocabularyTree {
       const known = before.next[byte[node]];
       const next = known === undefined ? machine.step(before, byte[node]) : known;
       if (machine.steps > mostSteps)
-        throw refusal(
-          "",
-          `has so many alternatives that go on alike that a token takes more than ${limits.stepsOfToken} steps`,
-        );
+        throw refusal("", `has too many similar alternatives: a token takes more than ${limits.stepsOfToken} steps`);
       if (next === null) {
         node = this.#end[node];
         continue;

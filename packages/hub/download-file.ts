@@ -165,7 +165,7 @@ function versionOf({ headers }: Response): string | undefined {
 function refuseAnswer(url: string, { status, statusText }: Response): never {
   const what = `answered ${status} ${statusText}`.trimEnd();
   if (status >= 500 || status === 429) throw new Error(`the server ${what}`);
-  const leave = status === 401 || status === 403 ? ": the hub wants a token that may read it, in HF_TOKEN" : "";
+  const leave = status === 401 || status === 403 ? ": set HF_TOKEN to a token that can read it" : "";
   throw new InsituError("download", `${url} ${what}${leave}`);
 }
 

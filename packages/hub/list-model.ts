@@ -120,11 +120,11 @@ function contentsOf(which: string, path: string, entry: Entry): Pick<RemoteFile,
   return { size, checksum: { kind: hasLfs ? "sha256" : "git", value } };
 }
 
-const notAsked = (which: string): string => `${which} is no folder, and the hub cannot be asked for it: `;
+const notAsked = (which: string): string => `${which} is no folder, and the hub cannot be reached: `;
 const wayOut = "; check the network, or name a mirror (HF_ENDPOINT)";
 
 function refusalText(which: string, status: number): string {
-  if (status === 404) return `${which} is neither a folder nor a model that the hub knows (404)`;
+  if (status === 404) return `${which} is neither a folder nor a model on the hub (404)`;
   if (status === 401 || status === 403)
     return `${which} is no folder, and the hub shows no such model without permission (${status}): check the name, or set HF_TOKEN to a token that can read it`;
   return `${notAsked(which)}it answered ${status}${wayOut}`;

@@ -6,7 +6,9 @@ export class LostError extends InsituError {
   constructor(cause: Error) {
     const isDevice = cause instanceof InsituError && cause.code === "device-lost";
     const what = isDevice ? "the server's GPU was lost" : "a run failed, and what the server had read was lost";
-    super(isDevice ? "device-lost" : "state-lost", `${what}, this text with it: ask again in a while`, { cause });
+    super(isDevice ? "device-lost" : "state-lost", `${what}, and this completion with it: try again in a while`, {
+      cause,
+    });
   }
 }
 
@@ -18,6 +20,7 @@ export const isLoss = (error: unknown): error is InsituError =>
 export function toldError(error: Error): Error {
   if (isLoss(error)) return error instanceof LostError ? error : new LostError(error);
   if (!(error instanceof InsituError) || error.code !== "out-of-memory") return error;
-  const message = "the server has no room left for this text: ask again, ask for less, or serve with more --blocks";
+  const message =
+    "the server has no room left for this completion: try again, ask for less, or serve with more --blocks";
   return new InsituError("out-of-memory", message, { cause: error });
 }

@@ -16,10 +16,10 @@ const usage = ({ blocks, blocksUsed }: EngineFigures): number => (blocks === 0 ?
 const breaker = { closed: 0, "half-open": 1, open: 2 } as const;
 
 const gauges: readonly Figure[] = [
-  ["insitu_texts_waiting", "Texts that wait for their turn.", (of) => of.waiting],
+  ["insitu_texts_waiting", "Completions that wait in the queue.", (of) => of.waiting],
   ["insitu_texts_running", "Texts that are being made.", (of) => of.running],
   ["insitu_blocks", "Blocks of the pool.", (of) => of.blocks],
-  ["insitu_blocks_used", "Blocks that hold tokens of texts.", (of) => of.blocksUsed],
+  ["insitu_blocks_used", "Blocks that hold tokens.", (of) => of.blocksUsed],
   ["insitu_block_tokens", "Tokens that a block holds.", (of) => of.blockSize],
   [
     "insitu_store_reading",
@@ -33,25 +33,29 @@ const gauges: readonly Figure[] = [
   ],
   [
     "insitu_store_least_tokens",
-    "Tokens from which on a beginning is read from the store.",
+    "The shortest prefix, in tokens, that is read from the store.",
     (of) => of.store?.leastTokens ?? 0,
   ],
 ];
 
 const counters: readonly Figure[] = [
-  ["insitu_prompt_tokens_total", "Tokens of prompts that were taken in.", (of) => of.promptTokens],
-  ["insitu_reused_tokens_total", "Tokens of prompts that were in the pool already.", (of) => of.reusedTokens],
+  ["insitu_prompt_tokens_total", "Prompt tokens of accepted requests.", (of) => of.promptTokens],
+  ["insitu_reused_tokens_total", "Prompt tokens found in the prefix cache.", (of) => of.reusedTokens],
   ["insitu_new_tokens_total", "Tokens that were made.", (of) => of.madeTokens],
-  ["insitu_preemptions_total", "Texts that had to give their blocks back.", (of) => of.preemptions],
+  ["insitu_preemptions_total", "Completions that were preempted.", (of) => of.preemptions],
   ["insitu_steps_total", "Runs of the model.", (of) => of.steps],
-  ["insitu_guessed_tokens_total", "Guesses that were checked in texts that are over.", (of) => of.guessedTokens ?? 0],
-  ["insitu_right_guesses_total", "Those of them that were right.", (of) => of.rightGuesses ?? 0],
-  ["insitu_store_hits_total", "Blocks that were taken over from the store.", (of) => of.store?.hits ?? 0],
+  [
+    "insitu_guessed_tokens_total",
+    "Guessed tokens that were checked, of finished completions.",
+    (of) => of.guessedTokens ?? 0,
+  ],
+  ["insitu_right_guesses_total", "Guessed tokens that were right.", (of) => of.rightGuesses ?? 0],
+  ["insitu_store_hits_total", "Blocks that were read from the store.", (of) => of.store?.hits ?? 0],
   ["insitu_store_misses_total", "Blocks that the store did not have.", (of) => of.store?.misses ?? 0],
-  ["insitu_store_refused_total", "Values of the store that were damaged or another's.", (of) => of.store?.refused ?? 0],
+  ["insitu_store_refused_total", "Values of the store that were damaged or foreign.", (of) => of.store?.refused ?? 0],
   ["insitu_store_errors_total", "Calls of the store that failed or took too long.", (of) => of.store?.errors ?? 0],
-  ["insitu_store_saved_total", "Blocks that the store was given.", (of) => of.store?.saved ?? 0],
-  ["insitu_store_dropped_total", "Blocks that could not be given to the store.", (of) => of.store?.dropped ?? 0],
+  ["insitu_store_saved_total", "Blocks that were written to the store.", (of) => of.store?.saved ?? 0],
+  ["insitu_store_dropped_total", "Blocks that could not be written to the store.", (of) => of.store?.dropped ?? 0],
 ];
 
 const vllmGauges: readonly Figure[] = [
@@ -131,7 +135,7 @@ export class Metrics {
     this.#whole = both(
       "text_seconds",
       ["e2e_request_latency_seconds"],
-      "From the request to the text's end.",
+      "From the request to the completion's end.",
       requestBuckets,
     );
     this.#requests = new Counter({

@@ -66,7 +66,7 @@ export class ModelLife {
   get reason(): string {
     if (this.#status === "loading") return "the model is being loaded";
     return this.#tools.reload === undefined
-      ? `${this.#lostWhat}, and this server cannot load its model again: it has to be started anew`
+      ? `${this.#lostWhat}, and this server cannot load its model again: it has to be restarted`
       : `${this.#lostWhat}, and the model is being loaded again`;
   }
 

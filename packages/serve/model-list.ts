@@ -53,11 +53,17 @@ export class ModelList {
 
   /** What Ollama's door tells of. */
   listed(one: ServedModel | undefined): readonly ListedModel[] {
-    const models = this.#models?.facts ?? [{ name: this.#settings.model, model: one, bytes: undefined }];
+    const models = this.#models?.facts ?? [{ name: this.#settings.model, model: one, bytes: undefined, pinned: true }];
     const created = this.#created;
     return [
-      ...models.map(({ name, model, bytes }) => ({ name, model, bytes, created: model?.created ?? created })),
-      ...Array.from(this.#settings.embedders, ([name, embedder]) => ({ name, embedder, created })),
+      ...models.map(({ name, model, bytes, pinned }) => ({
+        name,
+        model,
+        bytes,
+        pinned,
+        created: model?.created ?? created,
+      })),
+      ...Array.from(this.#settings.embedders, ([name, embedder]) => ({ name, embedder, pinned: true, created })),
     ];
   }
 

@@ -60,7 +60,7 @@ class OneAtATime implements Engine {
     if (prompt.length >= this.context)
       throw new InsituError(
         "context-overflow",
-        `the prompt has ${prompt.length} tokens, and the context holds ${this.context} for prompt and text together`,
+        `the prompt has ${prompt.length} tokens, and the context holds ${this.context} for prompt and completion together`,
       );
     const { tenant, priority = 0 } = request;
     const text = { tenant, priority, arrival: this.#arrivals++, request, listener, stop: new AbortController() };
@@ -117,7 +117,7 @@ class OneAtATime implements Engine {
 
   async close(): Promise<void> {
     this.#refusal ??= closed();
-    this.#failAll(new InsituError("closed", "the server was closed before the text was finished"));
+    this.#failAll(new InsituError("closed", "the server was closed before the completion was finished"));
     // A run on a device that is gone may never end.
     if (!(this.#refusal instanceof LostError)) await this.#work;
   }
@@ -192,7 +192,7 @@ class OneAtATime implements Engine {
   }
 }
 
-const closed = (): InsituError => new InsituError("closed", "the server takes no texts any more");
+const closed = (): InsituError => new InsituError("closed", "the server accepts no new requests");
 
 function toldError(error: unknown): Error {
   if (isLoss(error)) return new LostError(error);

@@ -23,7 +23,7 @@ export class OpenRequests {
   require(tenant: string): void {
     const open = this.#counts.get(tenant) ?? 0;
     if (open >= this.#most)
-      throw new ApiError(429, `${open} requests are open with this key, and no more are taken`, {
+      throw new ApiError(429, `${open} requests are open with this key, the most that it can have`, {
         code: "too_many_requests",
         retryAfterSeconds: 1,
       });

@@ -26,6 +26,10 @@ type Heard = (...values: readonly unknown[]) => void;
 const isPlain = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null && Object.getPrototypeOf(value) === Object.prototype;
 
+/** A model, of this thread or of another: what it is made of stays where it is. */
+const isModel = (value: unknown): boolean =>
+  typeof value === "object" && value !== null && !isPlain(value) && "generate" in value;
+
 /**
  * Options without their functions, and those functions by where they were. What is only told of something (`onProgress`) can be called
  * from afar; any other function is refused, since it would have to run in the thread. Names are checked by `names`, or by the thread.
@@ -40,6 +44,11 @@ export function splitOptions<T extends object>(
     const plain: Record<string, unknown> = {};
     for (const [name, value] of Object.entries(given)) {
       const path = before + name;
+      if (isModel(value))
+        throw new InsituError(
+          "invalid-argument",
+          `${what}: ${path} is a model, and a model does not cross to another's worker; import from "insitu" in a worker of your own to use both there`,
+        );
       if (typeof value !== "function") plain[name] = isPlain(value) ? walk(value, `${path}.`) : value;
       else if (/^on[A-Z]/.test(name)) listeners.set(path, value as Heard);
       else

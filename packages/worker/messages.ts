@@ -5,6 +5,8 @@ import type { Beam } from "#insitu/generate/beams.js";
 import type { GeneratedToken, GenerationSummary } from "#insitu/generate/generation.js";
 import type { AnyChatMessage } from "#insitu/generate/messages.js";
 import type { Prompt } from "#insitu/generate/prompt-items.js";
+import type { Pooling } from "#insitu/generate/pooling.js";
+import type { EmbedOptions, RankedDocument } from "#insitu/generate/text-embedder.js";
 import type { ValueMetadata } from "#insitu/session/metadata.js";
 import type { StateOptions } from "#insitu/session/create-state.js";
 import type { ModelDefaults } from "#insitu/generate/options.js";
@@ -38,6 +40,16 @@ export interface ModelFacts {
   readonly hasChatTemplate: boolean;
   /** The end token of the tokenizer's configuration. */
   readonly endToken: number | undefined;
+}
+
+/** What is known of an embedding model once it is loaded. */
+export interface EmbedderFacts {
+  readonly backend: string;
+  readonly config: Readonly<Record<string, unknown>>;
+  readonly pooling: Pooling;
+  readonly isCrossEncoder: boolean;
+  readonly prompts: Readonly<Record<string, string>>;
+  readonly maxTokens: number;
 }
 
 /** What a page may ask a tokenizer for. */
@@ -77,6 +89,13 @@ export interface Calls {
     readonly source: string | Uint8Array | ArrayBufferLike;
     readonly options: CrossingOptions;
   }): SessionFacts;
+  loadEmbedder(given: { readonly source: string; readonly options: CrossingOptions }): EmbedderFacts;
+  embed(given: { readonly texts: string | readonly string[]; readonly options: EmbedOptions }): Float32Array[];
+  rank(given: {
+    readonly query: string;
+    readonly documents: readonly string[];
+    readonly options: EmbedOptions;
+  }): RankedDocument[];
   tokenizer(given: { readonly name: keyof TokenizerCalls; readonly values: readonly unknown[] }): unknown;
   explain(given: { readonly json: boolean }): string | SessionExplanation;
   pages(given: object): PagesDescription | undefined;
@@ -132,6 +151,12 @@ export type ToThread =
       readonly stream: number;
       readonly chat: number;
       readonly message: readonly AnyChatMessage[];
+      readonly options: object;
+    }
+  | {
+      readonly kind: "reply";
+      readonly stream: number;
+      readonly messages: readonly AnyChatMessage[];
       readonly options: object;
     }
   /** So many tokens more may come. */

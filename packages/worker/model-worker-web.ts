@@ -15,6 +15,9 @@ const thread = new ModelThread({
   // Left out, a source is refused by the library's own words.
   loadModel: (source, options) => CausalLM.load(source as string | ModelFolder, options),
   createSession: (source, options) => InferenceSession.create(source, options),
+  // It comes with a page that embeds.
+  loadEmbedder: async (source, options) =>
+    (await import("#insitu/entry/embedding-web.js")).EmbeddingModel.load(source, options),
   setBase: setBaseUrl,
   post: (message, transfer) => scope.postMessage(message, transfer as Transferable[]),
 });

@@ -1,11 +1,13 @@
 /** `insitu/worker` in Node: the library in a worker thread, so that the process serves its events while a model computes. */
 import { Worker, type TransferListItem } from "node:worker_threads";
 import type { LoadLanguageModelOptions } from "#insitu/generate/causal-lm.js";
+import type { LoadEmbeddingOptions } from "#insitu/generate/text-embedder.js";
 import type { HubOptions } from "#insitu/hub/models-api.js";
 import type { ModelSource } from "#insitu/session/load.js";
 import type { SessionOptions } from "#insitu/session/options.js";
 import type { StartThread } from "./link.js";
 import type { FromThread } from "./messages.js";
+import { RemoteEmbedder } from "./remote-embedder.js";
 import { RemoteModel } from "./remote-model.js";
 import { RemoteSession } from "./remote-session.js";
 
@@ -31,6 +33,17 @@ export class CausalLM extends RemoteModel {
     options?: LoadLanguageModelOptions & { readonly hub?: HubOptions },
   ): Promise<CausalLM> {
     return new CausalLM(await RemoteModel.prepare(startThread, source, options, undefined));
+  }
+}
+
+/** An embedding model or a reranker, in a thread of its own. */
+export class EmbeddingModel extends RemoteEmbedder {
+  /** Loads a model from a folder in the hub's layout, from an ONNX file with its tokenizer beside it, or by its name on the hub. */
+  static async load(
+    source: string | URL,
+    options?: LoadEmbeddingOptions & { readonly hub?: HubOptions },
+  ): Promise<EmbeddingModel> {
+    return new EmbeddingModel(await RemoteEmbedder.prepare(startThread, source, options, undefined));
   }
 }
 

@@ -13,7 +13,7 @@ import type { Link } from "./link.js";
 import { RemoteGeneration } from "./remote-generation.js";
 
 /** An answer that a thread makes. */
-type RemoteReply = ChatReply<GenerationSummary | undefined>;
+export type RemoteReply = ChatReply<GenerationSummary | undefined>;
 
 /** A conversation. */
 export class RemoteChat {
@@ -113,8 +113,8 @@ export class RemoteChat {
   }
 }
 
-/** Options without what stays on this side: functions run here, and schemas cross as JSON. */
-function crossingChat(given: ChatOptions): ChatOptions {
+/** For models: options without what stays on this side: functions run here, and schemas cross as JSON. */
+export function crossingChat(given: ChatOptions): ChatOptions {
   const { tools, maxRounds: _, ...options } = given;
   if (tools === undefined) return options;
   const plain = toolSpecs(tools).map(({ name, description, parameters, strict }) => [

@@ -5,6 +5,7 @@ import type { OptionNames } from "#insitu/base/option-names.js";
 import type { BatchToken } from "#insitu/generate/batch.js";
 import type { GeneratedToken, GenerationSummary } from "#insitu/generate/generation.js";
 import { type GenerateOptions, generateOptionNames } from "#insitu/generate/options.js";
+import { textBytes, textsOf } from "#insitu/generate/text-bytes.js";
 import { errorOf, splitOptions } from "./crossing.js";
 import type { Link, StreamEvent } from "./link.js";
 
@@ -69,6 +70,11 @@ export class RemoteGeneration implements AsyncIterable<GeneratedToken> {
   async text(): Promise<string> {
     for await (const _ of this);
     return this.#text;
+  }
+
+  /** The text as a stream of bytes, for a `Response` or the next reader. */
+  toReadableStream(): ReadableStream<Uint8Array> {
+    return textBytes(textsOf(this));
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<GeneratedToken, void, undefined> {

@@ -1,24 +1,25 @@
 /** A language model that a thread runs, and its conversations, as the page sees them: `CausalLM`'s names, without its blocking the page. */
-import { optionsOf } from "#insitu/base/arguments.js";
+import { checkSignal, optionsOf, optionsWithoutNull } from "#insitu/base/arguments.js";
 import { InsituError } from "#insitu/base/error.js";
 import { valueText } from "#insitu/base/value-text.js";
 import type { BatchToken } from "#insitu/generate/batch.js";
 import type { Beam, BeamOptions } from "#insitu/generate/beams.js";
 import type { LoadLanguageModelOptions } from "#insitu/generate/causal-lm.js";
-import { chatArguments } from "#insitu/generate/chat.js";
-import type { ChatOptions } from "#insitu/generate/chat-options.js";
+import { chatArguments, replyTo } from "#insitu/generate/chat.js";
+import { type ChatOptions, chatOptionNames } from "#insitu/generate/chat-options.js";
 import { beamSearchOptionNames } from "#insitu/generate/beam-option-names.js";
 import { type AnyChatMessage, checkMessages } from "#insitu/generate/messages.js";
-import type { GeneratedObject, ObjectOptions } from "#insitu/generate/object.js";
+import type { GeneratedObject, ObjectOptions, ObjectStream } from "#insitu/generate/object.js";
 import { type GenerateOptions, generateOptionNames, type ModelDefaults } from "#insitu/generate/options.js";
 import type { Prompt } from "#insitu/generate/prompt-items.js";
 import type { ObjectSchema } from "#insitu/generate/standard-schema.js";
 import type { EncodeOptions } from "#insitu/generate/tokenizer.js";
+import type { HubOptions } from "#insitu/hub/models-api.js";
 import type { SessionExplanation } from "#insitu/session/session.js";
 import { splitOptions } from "./crossing.js";
 import { Link, type StartThread } from "./link.js";
 import type { ModelFacts, PagesDescription } from "./messages.js";
-import { RemoteChat } from "./remote-chat.js";
+import { crossingChat, RemoteChat, type RemoteReply } from "./remote-chat.js";
 import { crossingOptions, remoteBatch, RemoteGeneration } from "./remote-generation.js";
 import { RemoteTokenizer } from "./remote-tokenizer.js";
 
@@ -38,22 +39,30 @@ export class RemoteModel {
     this.tokenizer = new RemoteTokenizer(link, facts);
   }
 
-  /** Starts a thread and loads the model there; the thread ends where that fails. */
+  /** Starts a thread and loads the model there; the thread ends where that fails, or where the signal of a download comes. */
   protected static async prepare(
     start: StartThread,
     source: string | object | undefined,
-    options: LoadLanguageModelOptions | undefined,
+    options: (LoadLanguageModelOptions & { readonly hub?: HubOptions }) | undefined,
     base: string | undefined,
   ): Promise<{ readonly link: Link; readonly facts: ModelFacts }> {
-    const split = splitOptions("the options of CausalLM.load", options);
+    const { signal, ...hub } = options?.hub ?? {};
+    checkSignal(signal);
+    signal?.throwIfAborted();
+    const split = splitOptions("the options of CausalLM.load", signal === undefined ? options : { ...options, hub });
     const link = new Link(start);
+    const stop = (): void => link.end();
+    signal?.addEventListener("abort", stop, { once: true });
     try {
       if (base !== undefined) link.send({ kind: "base", url: base });
       const given = { source: source instanceof URL ? source.href : source, options: split.options };
       return { link, facts: await link.ask("loadModel", given, { listeners: split.listeners }) };
     } catch (error) {
       link.end();
+      signal?.throwIfAborted();
       throw error;
+    } finally {
+      signal?.removeEventListener("abort", stop);
     }
   }
 
@@ -104,6 +113,12 @@ export class RemoteModel {
     return generateObject(schema, options, (text) => this.generate(prompt, text));
   }
 
+  /** The same while it is generated: iterate over the result for the object so far. What makes objects is loaded first. */
+  async streamObject<T>(schema: ObjectSchema<T>, prompt: Prompt, options?: ObjectOptions): Promise<ObjectStream<T>> {
+    const { streamObject } = await import("#insitu/generate/object.js");
+    return streamObject(schema, options, (text) => this.generate(prompt, text));
+  }
+
   /** Continues several prompts at once; tokens of all texts come as they are made. What is wrong with a prompt is told there. */
   generateBatch(prompts: readonly Prompt[], options?: GenerateOptions): AsyncGenerator<BatchToken, void, undefined> {
     const { plain, signal } = crossingOptions("the options of generateBatch", options, generateOptionNames);
@@ -150,6 +165,21 @@ export class RemoteModel {
     const [said, given] = chatArguments(opening, options);
     checkMessages(said);
     return RemoteChat.open(this.#link, said, given);
+  }
+
+  /** Answers a conversation whose messages you keep yourself, with tools and reasoning. Tools run here, not in the thread. */
+  reply(messages: readonly AnyChatMessage[], options?: ChatOptions): RemoteReply {
+    const given = optionsWithoutNull("the options of reply", options, chatOptionNames);
+    checkMessages(messages);
+    return replyTo(messages, given, (said, of) =>
+      RemoteGeneration.begin(
+        this.#link,
+        "the options of reply",
+        crossingChat(of),
+        (stream, plain) => this.#link.send({ kind: "reply", stream, messages: said, options: plain }),
+        chatOptionNames,
+      ),
+    );
   }
 
   /** The tokens of a text. */

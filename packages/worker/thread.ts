@@ -2,6 +2,7 @@
 import { InsituError, unreachable } from "#insitu/base/error.js";
 import type { LanguageModel, LoadLanguageModelOptions } from "#insitu/generate/causal-lm.js";
 import type { Chat } from "#insitu/generate/chat.js";
+import type { LoadEmbeddingOptions, TextEmbedder } from "#insitu/generate/text-embedder.js";
 import type { SessionOptions } from "#insitu/session/options.js";
 import type { Session } from "#insitu/session/session.js";
 import type { State } from "#insitu/session/state.js";
@@ -14,6 +15,7 @@ import { ThreadText } from "./thread-text.js";
 interface ThreadPlatform {
   loadModel(source: string | object | undefined, options: LoadLanguageModelOptions): Promise<LanguageModel>;
   createSession(source: string | Uint8Array | ArrayBufferLike, options: SessionOptions): Promise<Session>;
+  loadEmbedder(source: string, options: LoadEmbeddingOptions): Promise<TextEmbedder>;
   /** Takes the page's base for relative URLs; left out where there is none. */
   setBase?(url: string): void;
   post(message: FromThread, transfer: readonly ArrayBufferLike[]): void;
@@ -34,6 +36,7 @@ export class ModelThread {
   /** Questions that are being answered. */
   readonly #asked = new Map<number, AbortController>();
   #model: LanguageModel | undefined;
+  #embedder: TextEmbedder | undefined;
   #session: Session | undefined;
   /** What moves with the next answer instead of being copied. */
   #transfer: ArrayBufferLike[] = [];
@@ -63,6 +66,10 @@ export class ModelThread {
       case "send":
         return this.#begin(message.stream, (signal) =>
           this.#chat(message.chat).send(message.message, { ...message.options, signal }),
+        );
+      case "reply":
+        return this.#begin(message.stream, (signal) =>
+          this.#loaded.reply(message.messages, { ...message.options, signal }),
         );
       case "more":
         return this.#texts.get(message.stream)?.allow(message.count);
@@ -130,6 +137,19 @@ export class ModelThread {
         const { backend, inputNames, inputMetadata, outputMetadata } = this.#session;
         return { backend, inputNames, inputMetadata, outputMetadata };
       },
+      loadEmbedder: async (given, id) => {
+        this.#embedder = await this.#platform.loadEmbedder(given.source, optionsOf(given, id));
+        const { session, config, pooling, isCrossEncoder, prompts, maxTokens } = this.#embedder;
+        return { backend: session.backend, config, pooling, isCrossEncoder, prompts, maxTokens };
+      },
+      embed: async ({ texts, options }, _, signal) => {
+        const vectors = await this.#embedding.embed(texts, { ...options, signal });
+        // Vectors may lie in one memory, which moves once.
+        this.#transfer.push(...new Set(vectors.map(({ buffer }) => buffer)));
+        return vectors;
+      },
+      rank: ({ query, documents, options }, _, signal) =>
+        this.#embedding.rank(query, documents, { ...options, signal }),
       tokenizer: ({ name, values }) => {
         const { tokenizer } = this.#loaded;
         return (tokenizer[name] as (...given: readonly unknown[]) => unknown).apply(tokenizer, [...values]);
@@ -182,13 +202,17 @@ export class ModelThread {
       },
       release: async () => {
         for (const text of this.#texts.values()) text.stop();
-        await (this.#model ?? this.#session)?.release();
+        await (this.#model ?? this.#embedder ?? this.#session)?.release();
       },
     };
   }
 
   get #loaded(): LanguageModel {
     return this.#model ?? unreachable("a worker was asked for text before its model was loaded");
+  }
+
+  get #embedding(): TextEmbedder {
+    return this.#embedder ?? unreachable("a worker was asked for vectors before its model was loaded");
   }
 
   get #running(): Session {

@@ -1,11 +1,13 @@
 /** `insitu/worker` in browsers: the library behind a Worker, so that the page stays responsive while a model computes. */
 import { InsituError } from "#insitu/base/error.js";
 import type { LoadLanguageModelOptions } from "#insitu/generate/causal-lm.js";
+import type { LoadEmbeddingOptions } from "#insitu/generate/text-embedder.js";
 import type { HubOptions } from "#insitu/hub/models-api.js";
 import type { ModelFolder } from "#insitu/platform/file-tree.js";
 import type { ModelSource } from "#insitu/session/load.js";
 import type { SessionOptions } from "#insitu/session/options.js";
 import type { StartThread } from "./link.js";
+import { RemoteEmbedder } from "./remote-embedder.js";
 import { RemoteModel } from "./remote-model.js";
 import { RemoteSession } from "./remote-session.js";
 
@@ -23,7 +25,7 @@ const startThread: StartThread = (hear, fail) => {
     );
   }
   worker.addEventListener("message", ({ data }) => hear(data));
-  worker.addEventListener("messageerror", () => fail("a message of its could not be read"));
+  worker.addEventListener("messageerror", () => fail("one of its messages could not be read"));
   worker.addEventListener("error", (event) => {
     event.preventDefault();
     // An event without a message is a script that did not load.
@@ -49,6 +51,14 @@ export class CausalLM extends RemoteModel {
     options?: LoadLanguageModelOptions & { readonly hub?: HubOptions; readonly store?: boolean },
   ): Promise<CausalLM> {
     return new CausalLM(await RemoteModel.prepare(startThread, source, options, pageBase()));
+  }
+}
+
+/** An embedding model or a reranker, in a worker of its own. */
+export class EmbeddingModel extends RemoteEmbedder {
+  /** Loads a model from the URL of a folder in the hub's layout, or of an ONNX file with its tokenizer beside it. */
+  static async load(source: string | URL, options?: LoadEmbeddingOptions): Promise<EmbeddingModel> {
+    return new EmbeddingModel(await RemoteEmbedder.prepare(startThread, source, options, pageBase()));
   }
 }
 

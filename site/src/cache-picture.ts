@@ -87,13 +87,14 @@ export function gridOf({ blocks, blockSize }: Picture, width: number): Grid {
   const inBlock = Math.ceil(Math.sqrt(blockSize));
   const least = 4;
   const inside = width - 2 * edge;
-  for (let cell = 7; ; cell--) {
+  // In a panel of usual width seven pixels; the letters around are larger in a wider one.
+  for (let cell = Math.max(7, Math.floor(width / 48)); ; cell--) {
     const side = inBlock * (cell + 1) - 1;
     const across = Math.max(1, Math.floor((inside + least) / (side + least)));
     // What is left of the width lies between the blocks.
     const gap = across === 1 ? least : Math.min(2 * least, (inside - across * side) / (across - 1));
     const height = Math.ceil(blocks.length / across) * (side + gap) - gap + 2 * edge;
-    if (height <= 200 || cell === 2) return { across, cell, gap, side, height, inBlock };
+    if (height <= Math.max(200, width * 0.6) || cell === 2) return { across, cell, gap, side, height, inBlock };
   }
 }
 

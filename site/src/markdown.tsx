@@ -26,6 +26,10 @@ const plain = (text: string): string =>
     (_, name: string) => ({ amp: "&", lt: "<", gt: ">", quot: '"', "#39": "'" })[name]!,
   );
 
+/** Which way a list, a quote or a table runs: as its first letter does. What has blocks of its own cannot ask the browser by dir="auto". */
+const directionOf = (text: string): "rtl" | "ltr" =>
+  /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/.test(/\p{L}/u.exec(text)?.[0] ?? "") ? "rtl" : "ltr";
+
 function inline(tokens: readonly Token[] | undefined, depth: number): ComponentChildren {
   if (tokens === undefined) return undefined;
   if (depth > mostDepth) return tokens.map(({ raw }) => raw).join("");
@@ -119,7 +123,7 @@ function block(token: Token, key: number | string, depth: number): ComponentChil
       return <Code key={key} text={(token as Tokens.Code).text} language={(token as Tokens.Code).lang} />;
     case "blockquote":
       return (
-        <blockquote key={key} dir="auto">
+        <blockquote key={key} dir={directionOf(token.raw)}>
           {blocks((token as Tokens.Blockquote).tokens, depth + 1)}
         </blockquote>
       );
@@ -128,17 +132,19 @@ function block(token: Token, key: number | string, depth: number): ComponentChil
     case "list": {
       const { ordered, start, items } = token as Tokens.List;
       const rows = items.map((item, at) => (
-        <li key={at} dir="auto">
+        <li key={at}>
           {item.task ? <input type="checkbox" checked={item.checked === true} disabled aria-label="task" /> : undefined}
           {blocks(item.tokens, depth + 1)}
         </li>
       ));
       return ordered ? (
-        <ol key={key} start={Number(start) || 1}>
+        <ol key={key} dir={directionOf(token.raw)} start={Number(start) || 1}>
           {rows}
         </ol>
       ) : (
-        <ul key={key}>{rows}</ul>
+        <ul key={key} dir={directionOf(token.raw)}>
+          {rows}
+        </ul>
       );
     }
     case "table": {
@@ -146,7 +152,7 @@ function block(token: Token, key: number | string, depth: number): ComponentChil
       const cell = (as: "th" | "td", each: Tokens.TableCell, at: number): VNode =>
         h(as, { key: at, dir: "auto", class: align[at] ? `to-${align[at]}` : undefined }, inline(each.tokens, depth));
       return (
-        <div key={key} class="table" tabIndex={0} role="region" aria-label="table">
+        <div key={key} class="table" dir={directionOf(token.raw)} tabIndex={0} role="region" aria-label="table">
           <table>
             <thead>
               <tr>{header.map((each, at) => cell("th", each, at))}</tr>

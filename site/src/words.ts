@@ -11,6 +11,12 @@ export function bytesText(bytes: number): string {
 /** A thin space between thousands. */
 export const countText = (count: number): string => String(Math.round(count)).replace(/\B(?=(\d{3})+$)/g, "\u202f");
 
+export const backendText = (backend: string): string =>
+  backend === "wasm" ? "WebAssembly" : backend === "webgpu" ? "WebGPU" : backend;
+
+export const waitText = (milliseconds: number): string =>
+  milliseconds < 1000 ? `${Math.round(milliseconds)} ms` : `${(milliseconds / 1000).toFixed(1)} s`;
+
 export const shareText = (share: number): string =>
   share >= 0.0995 ? `${Math.round(share * 100)} %` : share >= 0.001 ? `${(share * 100).toFixed(1)} %` : "< 0.1 %";
 

@@ -9,7 +9,7 @@ const find =
 /** Formats by how their files begin: a pattern over the first bytes, one character a byte, and · for those that are no text. */
 const formats: readonly (readonly [begins: RegExp, sentence: string])[] = [
   [/^GGUF/, `is a GGUF file, which llama.cpp runs; ${find}`],
-  [/^(?:GGML|ggjt|lmgg|tjgg)/, `is a GGML file, which llama.cpp ran once; ${find}`],
+  [/^(?:GGML|ggjt|lmgg|tjgg)/, `is a GGML file, an old format of llama.cpp; ${find}`],
   [/^.{6}··\{\s*"/s, `is a safetensors file: weights without a graph; ${find}`],
   [
     /^version https:\/\/git-lfs\.github\.com\/spec\//,
@@ -17,7 +17,7 @@ const formats: readonly (readonly [begins: RegExp, sentence: string])[] = [
   ],
   [
     /^\s*<(?:!doctype|html|head|\?xml|script)/i,
-    "is an HTML page, as servers send in place of a file that is not there or needs a login: look at the URL that it came from",
+    "is an HTML page: servers send one in place of a missing file, or for a login; check the URL",
   ],
   [
     /^\s*[[{]\s*["\]}[{]/,

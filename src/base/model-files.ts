@@ -21,6 +21,14 @@ export const splitPaths = (variant?: string): { readonly decoder: string[]; read
   embedding: [...(variant === undefined ? [] : pathsOf("embed_tokens", variant)), ...pathsOf("embed_tokens")],
 });
 
+/** The paths of a head that guesses for the model. */
+export const headPaths = (variant?: string): string[] => [
+  ...(variant === undefined ? [] : pathsOf("mtp", variant)),
+  ...pathsOf("mtp"),
+  "mtp/model.onnx",
+  ...pathsOf("eagle3"),
+];
+
 function pathsOf(stem: string, variant?: string): string[] {
   const files = (variant === undefined ? variants : [variant]).map((each) => modelFileOf(each).replace("model", stem));
   return files.flatMap((file) => [`onnx/${file}`, file]);

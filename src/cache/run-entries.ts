@@ -53,11 +53,11 @@ function checkEqual(entries: readonly RunEntry[]): void {
   if (counts.size > 1)
     throw new InsituError(
       "invalid-argument",
-      `the model keeps states without rows, and one run reads as many tokens of each sequence, got ${[...counts].join(", ")}: read them in runs of their own`,
+      `the model has recurrent states, so one run must read as many tokens of each sequence, got ${[...counts].join(", ")}: use separate runs`,
     );
   if (entries.some(({ rows }) => rows !== undefined))
     throw new InsituError(
       "invalid-argument",
-      "the model keeps states without rows, which have read the rows that are to be written again: cut the sequence and read on",
+      "the model has recurrent states, which have already read the rows to be written again: truncate the sequence and read on",
     );
 }

@@ -114,7 +114,7 @@ export class StateSlots {
     if (length > 0 && !this.has(block))
       throw new InsituError(
         "invalid-argument",
-        `sequence "${sequence.name}" keeps states without rows, and there is no checkpoint of them after ${length} tokens: cut it to 0, or fork it before the run that is to be undone`,
+        `sequence "${sequence.name}" has recurrent states, and no checkpoint of them after ${length} tokens: truncate it to 0, or fork it before the run that is to be undone`,
       );
     this.load(sequence, length === 0 ? undefined : block);
   }
@@ -160,7 +160,7 @@ export class StateSlots {
     if (slot === undefined)
       throw new InsituError(
         "out-of-memory",
-        `all ${this.count} slots of states without rows are held by sequences: release one, or make more (option states)`,
+        `all ${this.count} slots of recurrent states are held by sequences: release one, or ask for more (option states)`,
       );
     this.#references[slot] = 1;
     return slot;

@@ -41,12 +41,18 @@ export interface DecoderStep {
   readonly reader?: object;
   /** Where pages are written and read. */
   readonly pages?: Readonly<Record<string, Tensor>>;
+  /** An output of [batch, tokens, size] that is handed out beside the logits. */
+  readonly hands?: string | undefined;
+  /** What is fed beside tokens. */
+  readonly beside?: Readonly<Record<string, Tensor>>;
 }
 
 /** What a decoder is asked for beside tokens. */
 interface DecoderOptions {
   /** How the names of outputs begin that measure attention; none are asked for where this is left out. */
   readonly measures?: string;
+  /** Inputs that the caller feeds. */
+  readonly fed?: readonly string[];
   /** True where readers are done with the logits of one token before they ask for the next: each reader's lie in the same memory then. */
   readonly overwriteLogits?: boolean;
 }
@@ -56,6 +62,9 @@ interface DecoderResults {
   readonly logits: Logits;
   readonly measured: readonly Tensor[];
 }
+
+/** True for rows that no head has made logits of. */
+const isHidden = (name: string): boolean => /hidden_states?$/.test(name);
 
 /** A model that predicts the next token. */
 export class Decoder {
@@ -80,22 +89,22 @@ export class Decoder {
   readonly uneven = false;
 
   /** Throws for a model that is no text decoder. */
-  constructor(session: Session, { measures, overwriteLogits = false }: DecoderOptions = {}) {
+  constructor(session: Session, { measures, fed = [], overwriteLogits = false }: DecoderOptions = {}) {
     this.#session = session;
     this.#slots = new SlotPool(session);
     this.#results = overwriteLogits ? new WeakMap() : undefined;
     refuseEncoder(session);
-    this.#types = typesOf(session);
+    this.#types = typesOf(session, fed);
     const kept = new Set(session.heldInputs.map(({ output }) => output));
     const others = session.outputMetadata.filter(({ name }) => !kept.has(name));
     this.#measured = others.flatMap(({ name }) => (measures !== undefined && name.startsWith(measures) ? [name] : []));
     const logits =
       session.outputMetadata.find(({ name }) => name === "logits") ??
-      others.find(({ name, shape }) => !this.#measured.includes(name) && shape.length === 3);
+      others.find(({ name, shape }) => !this.#measured.includes(name) && !isHidden(name) && shape.length === 3);
     if (!this.#types.has("input_ids") || logits === undefined)
       throw new InsituError(
         "invalid-model",
-        `a text decoder has an input "input_ids" and an output "logits"; this one has ${session.inputNames.join(", ")} → ${session.outputNames.join(", ")}`,
+        `a text decoder has an input "input_ids" and an output "logits"; this one has ${session.inputNames.join(", ")} → ${session.outputNames.join(", ")}${session.outputNames.some(isHidden) ? ": export it with its head" : ""}`,
       );
     if (kept.size === 0)
       throw new InsituError("invalid-model", "the model has no cache: export it with past and present keys and values");
@@ -122,6 +131,11 @@ export class Decoder {
       this.#types.has("nonpad_kv_seqlen") &&
       window === undefined &&
       masked === undefined;
+  }
+
+  /** The output that has the logits. */
+  get logitsName(): string {
+    return this.#logits;
   }
 
   /** True if runs measure attention. */
@@ -159,12 +173,13 @@ export class Decoder {
     const feeds = this.feedsOf(state, step);
     if (!this.#session.isDevice) {
       const { wanted, took } = this.#target(state, step);
-      const results = await this.#session.run(feeds, wanted, { state });
-      return { results: Promise.resolve(this.logitsOf(took(results[this.#logits]), step)) };
+      const results = await this.#session.run(feeds, { ...wanted, ...besideLogits(step) }, { state });
+      took(results[this.#logits]);
+      return { results: Promise.resolve(this.#told(results, step)) };
     }
-    const wanted = tellsLogits ? { [this.#logits]: null } : {};
+    const wanted = tellsLogits ? { [this.#logits]: null, ...besideLogits(step) } : {};
     const { results } = await this.#session.start(feeds, wanted, { state });
-    const told = results.then((all) => (tellsLogits ? this.logitsOf(all[this.#logits], step) : undefined));
+    const told = results.then((all) => (tellsLogits ? this.#told(all, step) : undefined));
     told.catch(() => undefined);
     return { results: told };
   }
@@ -202,6 +217,13 @@ export class Decoder {
     return own;
   }
 
+  #told(results: Readonly<Record<string, Tensor>>, step: DecoderStep): Logits {
+    const logits = this.logitsOf(results[this.#logits], step);
+    const hidden = step.hands === undefined ? undefined : results[step.hands];
+    if (hidden !== undefined) logits.hidden = new Logits(floatsOf(hidden), hidden.dims.at(-2)!, hidden.dims.at(-1)!);
+    return logits;
+  }
+
   /** What came as logits, by samples. */
   logitsOf(tensor: Tensor, { tokens, wanted: picked }: DecoderStep): Logits {
     const picks = this.#types.has(logitRows);
@@ -215,7 +237,7 @@ export class Decoder {
   /** What a run of these tokens is fed. */
   feedsOf(state: State, step: DecoderStep): Record<string, Tensor> {
     const reading = this.#readingOf(state, step);
-    const feeds: Record<string, Tensor> = { ...step.pages };
+    const feeds: Record<string, Tensor> = { ...step.pages, ...step.beside };
     for (const [name, type] of this.#types) {
       const tensor = fill(name, type, reading);
       if (tensor !== undefined) feeds[name] = tensor;
@@ -265,28 +287,31 @@ export class Decoder {
   }
 }
 
+/** What a run is asked for beside logits. */
+const besideLogits = ({ hands }: DecoderStep): Record<string, null> => (hands === undefined ? {} : { [hands]: null });
+
 /** Throws for a model that reads text and predicts none. */
 function refuseEncoder({ heldInputs, inputNames, outputNames, outputMetadata }: Session): void {
   const logits = outputMetadata.find(({ name }) => name === "logits");
   if (heldInputs.length > 0 || !inputNames.includes("input_ids") || logits?.shape.length === 3) return;
   throw new InsituError(
     "invalid-model",
-    `the model is an encoder: it has neither logits of tokens nor a cache (${inputNames.join(", ")} → ${outputNames.join(", ")}), and cannot make text; InferenceSession.create runs it`,
+    `the model is an encoder: it has neither logits of tokens nor a cache (${inputNames.join(", ")} → ${outputNames.join(", ")}), and cannot generate text; InferenceSession.create runs it`,
   );
 }
 
 /** The types of the inputs that are filled; throws for an input that no text decoder has. */
-function typesOf(session: Session): ReadonlyMap<DecoderInput, ElementType> {
+function typesOf(session: Session, fed: readonly string[]): ReadonlyMap<DecoderInput, ElementType> {
   const { inputMetadata, heldInputs } = session;
   const held = new Set(heldInputs.map(({ input }) => input));
   const types = new Map<DecoderInput, ElementType>();
   for (const { name, type } of inputMetadata) {
     if (isFilled(name) && !held.has(name)) types.set(name, type);
-    else if (!held.has(name) && !isOfPages(name) && !isOfSampling(name)) {
+    else if (!held.has(name) && !isOfPages(name) && !isOfSampling(name) && !fed.includes(name)) {
       refuseUnpaired(name, session);
       throw new InsituError(
         "invalid-model",
-        `input "${name}" is none that a text decoder has; known are ${decoderInputNames.join(", ")} and caches`,
+        `input "${name}" is not one of a text decoder's; known are ${decoderInputNames.join(", ")} and caches`,
       );
     }
   }

@@ -11,6 +11,9 @@ export class Logits {
   readonly #vocabulary: number;
   readonly #places: readonly number[] | undefined;
 
+  /** The hidden states of all tokens of the run, where they were asked for. */
+  hidden: Logits | undefined;
+
   /** `rows` are [samples, count, vocabulary]; `places`: where each sample's logits are, if some samples have none. */
   constructor(rows: Float32Array, count: number, vocabulary: number, places?: readonly number[]) {
     this.#rows = rows;
@@ -39,10 +42,15 @@ export class Logits {
     if (fromEnd >= this.#count)
       throw new InsituError(
         "invalid-model",
-        `the model has logits of the last ${this.#count} tokens of a run, and those of the token ${fromEnd} before the last are asked for; what reads several tokens at once to choose by each, such as option speculate, needs logits of all tokens`,
+        `the model has logits of the last ${this.#count} tokens of a run, and those of the token ${fromEnd} before the last are needed; an option that checks several tokens at once, such as speculate, needs logits of all tokens`,
       );
     const row = ((this.#places?.[sample] ?? sample) + 1) * this.#count - 1 - fromEnd;
     return this.#rows.subarray(row * this.#vocabulary, (row + 1) * this.#vocabulary);
+  }
+
+  /** A row by its number among all: a view. */
+  row(at: number): Float32Array {
+    return this.#rows.subarray(at * this.#vocabulary, (at + 1) * this.#vocabulary);
   }
 
   /** The logits after each of the last `tokens` tokens, one row after another, as far as the model gave them: a view. */

@@ -251,7 +251,7 @@ function seenTensor(texts: readonly (readonly number[])[], words: number): Tenso
 /** Throws for what is no token: the logits had no largest number. */
 export function checkToken(token: number): number {
   if (token >= 0) return token;
-  throw new InsituError("invalid-model", "the model's logits are no numbers to choose by: none of them is the largest");
+  throw new InsituError("invalid-model", "the model's logits cannot be sampled: none of them is the largest");
 }
 
 /** A promise that nobody has to wait for. */

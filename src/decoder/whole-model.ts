@@ -52,7 +52,7 @@ export async function wholeModel(
     if (beside === undefined)
       throw new InsituError(
         "invalid-model",
-        `"${path}" reads embeddings, "inputs_embeds", and no file beside it makes them of tokens: add embed_tokens.onnx, or what genai_config.json names as model.embedding`,
+        `"${path}" reads embeddings, "inputs_embeds", and no file beside it computes them from tokens: add embed_tokens.onnx, or what genai_config.json names as model.embedding`,
       );
     whole = joinEmbedding(await withOperators(await open(beside, files)), whole);
   }

@@ -2,10 +2,11 @@
 import type { Context } from "./context.js";
 import type { MadeText } from "./made-text.js";
 import type { PartResult, Want } from "./step.js";
+import type { Follower } from "./text-ask.js";
 import { EngineText } from "./text.js";
 
 /** Guesses for one text. */
-export class DraftText extends EngineText {
+export class DraftText extends EngineText implements Follower {
   readonly #made: MadeText;
   #wanted = 0;
   #guesses: number[] = [];

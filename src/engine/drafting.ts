@@ -1,11 +1,10 @@
 /**
- * Guesses by draft models, for the texts of one engine: before a step is planned, texts that go on are followed by texts of their drafts, which run on
- * engines of their own. What is guessed is checked by the step; a draft that fails leaves its text without guesses.
+ * Guesses by draft models and heads, for the texts of one engine: before a step is planned, whoever follows a text that goes on guesses its next tokens.
+ * What is guessed is checked by the step; a draft that fails leaves its text without guesses.
  */
-import { DraftText } from "./draft-text.js";
-import { Acceptance, Costs, GuessLength, Rest } from "./guess-length.js";
-import type { MadeText } from "./made-text.js";
-import type { DraftSource } from "./text-ask.js";
+import { Acceptance, Costs, GuessLength, type LookupsKnown, Rest } from "./guess-length.js";
+import { MadeText } from "./made-text.js";
+import type { DraftSource, Follower } from "./text-ask.js";
 import type { BegunStep } from "./step.js";
 import type { TokenEngine } from "./token-engine.js";
 import { guessing } from "./tuning.js";
@@ -22,7 +21,7 @@ interface Known {
 interface Following {
   readonly length: GuessLength;
   /** Undefined before the first guess. */
-  text: DraftText | undefined;
+  text: Follower | undefined;
   /** It failed: there are no more guesses. */
   isOver: boolean;
 }
@@ -35,6 +34,8 @@ export class Drafting {
   readonly #leaving = new Map<MadeText, Promise<void>>();
   /** Steps by their tokens. */
   readonly #steps = new Costs();
+  /** What guesses that are looked up are worth. */
+  readonly lookups: LookupsKnown = { steps: this.#steps, acceptance: new Acceptance(), rest: new Rest(), texts: 1 };
   /** The engine whose turns are waited for. */
   #waitsFor: TokenEngine | undefined;
 
@@ -54,10 +55,10 @@ export class Drafting {
 
   async #proposeBy(source: DraftSource, texts: readonly MadeText[]): Promise<void> {
     // Two models may be each other's drafts: one of them goes on without.
-    if (source.engine.drafting.waitsFor(this.#engine)) return;
+    if (source.engine?.drafting.waitsFor(this.#engine) === true) return;
     const known = this.#known.get(source) ?? { costs: new Costs(), acceptance: new Acceptance(), rest: new Rest() };
     this.#known.set(source, known);
-    const asked: { readonly made: MadeText; readonly text: DraftText }[] = [];
+    const asked: { readonly made: MadeText; readonly text: Follower }[] = [];
     let longest = 0;
     let unread = 0;
     for (const made of texts) {
@@ -75,7 +76,8 @@ export class Drafting {
     const began = performance.now();
     this.#waitsFor = source.engine;
     try {
-      while (asked.some(({ made, text }) => !made.isOver && !text.isDone)) if (!(await source.engine.advance())) break;
+      for (let open = asked; open.length > 0; open = open.filter(({ made, text }) => !made.isOver && !text.isDone))
+        if (!(await source.advance(open.map(({ text }) => text)))) break;
     } finally {
       this.#waitsFor = undefined;
     }
@@ -105,17 +107,15 @@ export class Drafting {
   }
 
   /** The text of the draft that follows another; undefined where there is no room for one. */
-  #follow(made: MadeText, source: DraftSource, known: Known): DraftText | undefined {
+  #follow(made: MadeText, source: DraftSource, known: Known): Follower | undefined {
     const following = this.#following.get(made)!;
     if (following.text !== undefined) return following.text;
     try {
-      const context = source.take(made.tokens, made.owner.salt);
-      following.text = new DraftText(made, context);
+      following.text = source.follow(made);
       made.onChecked = (guessed, right) => {
         following.length.note(guessed, right);
         known.acceptance.note(guessed, right);
       };
-      source.engine.add(following.text);
       return following.text;
     } catch {
       this.#stop(made);
@@ -125,7 +125,8 @@ export class Drafting {
 
   /** A step has landed, and its texts have heard of it. */
   landed({ parts, since }: BegunStep): void {
-    if (this.#following.size === 0) return;
+    if (this.#following.size === 0 && !parts.some(({ text }) => text instanceof MadeText && text.looksUp)) return;
+    this.lookups.texts = parts.length;
     const counts = parts.map(({ tokens }) => (tokens === "drawn" ? 1 : tokens.length));
     if (!counts.some((count) => count > guessing.mostRows))
       this.#steps.note(
@@ -154,8 +155,7 @@ export class Drafting {
     following.text = undefined;
     if (text === undefined || source === undefined) return;
     const leaving = (this.#leaving.get(made) ?? Promise.resolve())
-      .then(() => source.engine.quit(text))
-      .then(() => source.give(text.context))
+      .then(() => source.leave(text))
       .catch(() => undefined)
       .finally(() => this.#leaving.delete(made));
     this.#leaving.set(made, leaving);

@@ -85,6 +85,15 @@ export class Rest {
   }
 }
 
+/** What is known of guesses that cost nothing but their checks. */
+export interface LookupsKnown {
+  readonly steps: Costs;
+  readonly acceptance: Acceptance;
+  readonly rest: Rest;
+  /** Texts of the last step. */
+  texts: number;
+}
+
 /** The length of guesses for one text. */
 export class GuessLength {
   readonly #most: number;

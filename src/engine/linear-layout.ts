@@ -181,6 +181,7 @@ export class LinearLayout implements Layout {
       padding,
       // Zeros may stand behind the tokens of shorter parts.
       keep: samples === 1 || mostKept === 1 ? mostKept : length,
+      hands: parts.find(({ text }) => text.reads !== undefined)?.text.reads,
       ...(only.over && { rows: { start: [only.over.rows.start], valid: [only.over.rows.valid] } }),
     };
     const keptZeros = (part: StepPart): number =>
@@ -263,5 +264,10 @@ function resultOf(part: StepPart, { tokens, logits }: DrawnRun, zeros: number): 
   const { sample } = rowsOf(part.text);
   if (part.wants === "token") return { kind: "token", token: tokens[sample] };
   if (part.wants !== "logits") return { kind: "nothing" };
-  return { kind: "logits", at: (fromEnd) => logits!.at(zeros + fromEnd, sample) };
+  const { hidden } = logits!;
+  return {
+    kind: "logits",
+    at: (fromEnd) => logits!.at(zeros + fromEnd, sample),
+    hidden: hidden && ((fromEnd) => hidden.at(zeros + fromEnd, sample)),
+  };
 }

@@ -3,6 +3,7 @@ import { InsituError } from "../base/error.js";
 import { checkToken, type DrawingOptions, type OneDrawing } from "../decoder/token-drawer.js";
 import type { Context } from "./context.js";
 import { Ending } from "./ending.js";
+import { Acceptance, GuessLength, type LookupsKnown } from "./guess-length.js";
 import { NgramLookup } from "./lookup.js";
 import { describeChoice } from "./log-probability.js";
 import { drawingOf, Sampler } from "./sampling.js";
@@ -27,6 +28,15 @@ export interface MadeToken {
   readonly stop?: string;
 }
 
+/** A token, and the hidden state that it was chosen by. */
+export interface ChosenRow {
+  readonly token: number;
+  readonly hidden: Float32Array;
+}
+
+/** Rows that wait for whoever reads them at most: what guesses without the older ones guesses nearly as well. */
+const mostRows = 256;
+
 /** Who hears of a text. Calls come in order; nothing comes after ended, failed, or once it left. One that throws fails its text alone. */
 export interface TextListener {
   /** The prompt's first run begins: so many of its tokens were reused. */
@@ -49,10 +59,14 @@ export class MadeText extends EngineText {
   readonly #ending: Ending;
   readonly #drawing: DrawingOptions | undefined;
   readonly #lookup: NgramLookup | undefined;
+  /** How many of the tokens that were looked up are tried: all where left out. */
+  #worth: { readonly length: GuessLength; readonly known: LookupsKnown } | undefined;
   /** Tokens that are tried out behind the last one. */
   #guesses: readonly number[] = [];
   /** A draft has guessed them. */
   #isDrafted = false;
+  /** What was chosen since a head read it last. */
+  readonly #chosen: ChosenRow[] = [];
   /** Hears how many of a draft's guesses were checked, and how many were right. */
   onChecked: ((guessed: number, right: number) => void) | undefined;
   #made = 0;
@@ -85,6 +99,10 @@ export class MadeText extends EngineText {
 
   get isAsked(): boolean {
     return this.#listener.isAsking !== false;
+  }
+
+  override get reads(): string | undefined {
+    return this.ask.speculate?.draft?.reads;
   }
 
   override get drawnAhead(): number {
@@ -149,22 +167,28 @@ export class MadeText extends EngineText {
       this.#drawnAhead--;
       this.#sampler.skip();
       this.#accept(checkToken(result.token), undefined, 0);
-    } else if (result.kind === "logits") this.#choose(result.at);
+    } else if (result.kind === "logits") this.#choose(result);
   }
 
   /** Chooses by the logits after the last token, and after each guess as long as guesses are right. */
-  #choose(at: (fromEnd: number) => Float32Array): void {
+  #choose(result: PartResult & { readonly kind: "logits" }): void {
     const guesses = this.#guesses;
     const [before, isDrafted] = [this.#right, this.#isDrafted];
     this.#guessed += guesses.length;
-    this.#chooseBehind(guesses, at);
-    if (isDrafted && guesses.length > 0) this.onChecked?.(guesses.length, this.#right - before);
+    this.#chooseBehind(guesses, result);
+    if (guesses.length === 0) return;
+    const right = this.#right - before;
+    if (isDrafted) return this.onChecked?.(guesses.length, right);
+    this.#worth?.length.note(guesses.length, right);
+    this.#worth?.known.acceptance.note(guesses.length, right);
   }
 
-  #chooseBehind(guesses: readonly number[], at: (fromEnd: number) => Float32Array): void {
+  #chooseBehind(guesses: readonly number[], { at, hidden }: PartResult & { readonly kind: "logits" }): void {
     for (let open = guesses.length; !this.isOver;) {
       const row = at(open);
       const token = this.#sampler.choose(row, this.#ending.barred);
+      if (hidden !== undefined && this.#chosen.push({ token, hidden: hidden(open).slice() }) > mostRows)
+        this.#chosen.shift();
       const isRight = open > 0 && guesses[guesses.length - open] === token && !this.#ending.endsWith(token);
       if (!isRight) this.#takeBack(open);
       this.#accept(token, row, isRight ? open : 0);
@@ -200,8 +224,27 @@ export class MadeText extends EngineText {
     }
     if (open > 0) return this.confirm(token);
     this.#isDrafted = false;
-    this.#guesses = this.#lookup?.guess().slice(0, this.guessRoom) ?? [];
+    this.#guesses = this.#lookUp();
     this.append(token, this.#guesses);
+  }
+
+  /** True if it looks its guesses up. */
+  get looksUp(): boolean {
+    return this.#lookup !== undefined;
+  }
+
+  /** It is one of those of which this is known. */
+  joins(known: LookupsKnown): void {
+    const { adaptive = false, tokens = 0 } = this.ask.speculate ?? {};
+    if (adaptive && this.looksUp)
+      this.#worth = { length: new GuessLength(tokens, new Acceptance(known.acceptance.share), known.rest), known };
+  }
+
+  #lookUp(): readonly number[] {
+    const found = this.#lookup?.guess().slice(0, this.guessRoom) ?? [];
+    if (found.length === 0 || this.#worth === undefined) return found;
+    const { length, known } = this.#worth;
+    return found.slice(0, length.choose(known.texts, known.steps, 0));
   }
 
   /** Tokens that may be guessed: more would have no room, or come after the text's end. */
@@ -213,6 +256,11 @@ export class MadeText extends EngineText {
   get wantsDraft(): boolean {
     const isNext = this.#made > 0 && this.pending === 1 && this.#guesses.length === 0;
     return isNext && this.ask.speculate?.draft !== undefined && this.guessRoom > 0;
+  }
+
+  /** What was chosen since this was asked last. */
+  takeChosen(): readonly ChosenRow[] {
+    return this.#chosen.splice(0);
   }
 
   /** What a draft's logits say of the token behind those guessed so far; undefined where the text would end. */
@@ -246,7 +294,7 @@ export class MadeText extends EngineText {
     if (count === 0 || context.length === 0 || context.rewind(context.length - count)) return;
     throw new InsituError(
       "invalid-argument",
-      "the model keeps a state that cannot go back to a token before: leave option speculate out",
+      "the model has a recurrent state, which cannot go back: leave option speculate out",
     );
   }
 

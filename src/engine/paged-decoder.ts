@@ -18,10 +18,11 @@ import type { Session } from "../session/session.js";
 import { readNumbers } from "../tensor/access.js";
 import { budget } from "./tuning.js";
 
-/** Options of the KV cache: one buffer for each text, or blocks of a shared pool. */
+/** Options of the KV cache: one buffer for each conversation, or blocks of a shared pool. */
 export interface CacheOptions {
   /**
-   * Where the KV cache lies. "linear": one buffer for each text. "paged": blocks of one pool, which texts with the same beginning share.
+   * Where the KV cache lies. "linear": one buffer for each conversation. "paged": blocks of one pool, which conversations with the same beginning
+   * share.
    * @default "linear"
    */
   readonly cache?: "linear" | "paged" | undefined;
@@ -99,6 +100,8 @@ export interface PagedPart {
   /** The last tokens whose logits are wanted, where they are. */
   readonly keep: number;
   readonly wantsLogits: boolean;
+  /** The output that is handed out beside them. */
+  readonly reads?: string | undefined;
   /** How a token is drawn behind the last one; none is where left out. */
   readonly drawing: OneDrawing | undefined;
   /** The row of the run before that drew the token. */
@@ -111,6 +114,8 @@ export interface PagedResult {
   readonly tokens: readonly number[];
   /** The logits after the token that comes `fromEnd` tokens before a part's last. */
   readonly logitsOf: (part: number, fromEnd: number) => Float32Array;
+  /** The row of what is handed out beside them, where that was asked for. */
+  readonly hiddenOf?: ((part: number, fromEnd: number) => Float32Array) | undefined;
 }
 
 /** Runs that were begun. */
@@ -142,7 +147,7 @@ export class PagedDecoder {
     if (apart && keepsStates)
       throw new InsituError(
         "invalid-argument",
-        'option batchInvariant has every token of pages be a sample of its own, and the model keeps states without rows, which read a text in order: load it with cache: "linear"',
+        'option batchInvariant has every token of pages be a sample of its own, and the model has recurrent states, which read a text in order: load it with cache: "linear"',
       );
     this.#apart = apart;
     this.goesAhead = session.isDevice;
@@ -198,12 +203,21 @@ export class PagedDecoder {
     reader: object = this,
   ): Promise<BegunPages> {
     const tellsLogits = parts.some(({ wantsLogits }) => wantsLogits);
+    const hands = parts.find(({ reads }) => reads !== undefined)?.reads;
     if (this.pages.states !== undefined || (!this.#apart && !this.pages.isPacked))
       return this.pages.run(parts, async ({ state, feeds, last: _last, ...read }) => {
         const keep = Math.max(...parts.map((part) => part.keep));
-        const { results } = await this.#decoder.start(state, { ...read, pages: feeds, reader, keep }, tellsLogits);
+        const { results } = await this.#decoder.start(
+          state,
+          { ...read, pages: feeds, reader, keep, hands },
+          tellsLogits,
+        );
         const told = results.then((logits) => [
-          { tokens: [], logitsOf: (part: number, fromEnd: number) => logits!.at(fromEnd, part) },
+          {
+            tokens: [],
+            logitsOf: (part: number, fromEnd: number) => logits!.at(fromEnd, part),
+            hiddenOf: rowsOfParts(logits, (hidden, part, fromEnd) => hidden.at(fromEnd, part)),
+          },
         ]);
         return { rows: parts.map((_, at) => at), results: quiet(told) };
       });
@@ -212,10 +226,11 @@ export class PagedDecoder {
       async ({ state, feeds, last, ...read }, later) => {
         const { ends, rows } = wantedRows(parts, last);
         const wanted = rowsLike(ends, read.tokens.length);
-        const step = { ...read, pages: feeds, wanted, reader };
+        const step = { ...read, pages: feeds, wanted, reader, hands };
         const resultOf = (tokens: readonly number[], logits: Logits | undefined): PagedResult => ({
           tokens: rows.map((row) => tokens[row]),
           logitsOf: (part, fromEnd) => logits!.at(0, rows[part] - fromEnd),
+          hiddenOf: rowsOfParts(logits, (hidden, part, fromEnd) => hidden.row(last[part] - fromEnd)),
         });
         if (drawer === undefined) {
           const { results } = await this.#decoder.start(state, step, tellsLogits);
@@ -268,6 +283,15 @@ export class PagedDecoder {
     for (const sequence of this.pages.pool.sequences) sequence.release();
   }
 }
+
+/** The rows beside logits, where there are any. */
+const rowsOfParts = (
+  logits: Logits | undefined,
+  row: (hidden: Logits, part: number, fromEnd: number) => Float32Array,
+): PagedResult["hiddenOf"] => {
+  const hidden = logits?.hidden;
+  return hidden && ((part, fromEnd) => row(hidden, part, fromEnd));
+};
 
 /** The tokens whose logits are wanted, by their numbers among all, and which of them is the last of each part. */
 function wantedRows(

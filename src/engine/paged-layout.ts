@@ -4,8 +4,8 @@
  */
 import type { InsituError } from "../base/error.js";
 import type { OneDrawing, TokenDrawer } from "../decoder/token-drawer.js";
-import { Scheduler, type SchedulerOptions } from "../schedule/scheduler.js";
-import type { TextBlocks } from "../schedule/text-blocks.js";
+import { Scheduler, type SchedulerOptions } from "#insitu/schedule/scheduler.js";
+import type { TextBlocks } from "#insitu/schedule/text-blocks.js";
 import { Context, type ContextOptions } from "./context.js";
 import { EmbeddedText } from "./embedded-text.js";
 import { Lane } from "./lane.js";
@@ -174,6 +174,7 @@ export class PagedLayout implements Layout, TextBlocks {
     const read = others.map((part): PagedPart => ({
       ...this.#entryOf(part),
       keep: part.keep,
+      reads: part.text.reads,
       wantsLogits: part.wants === "logits",
       drawing: part.wants === "token" ? drawingOf(part.text) : undefined,
       from: part.tokens === "drawn" ? lane.drawn.get(part.text) : undefined,
@@ -186,11 +187,16 @@ export class PagedLayout implements Layout, TextBlocks {
     for (const part of parts) if (part.wants === "hidden") summed.set(part, await this.#sum(part));
     const runs = begun?.results ?? Promise.resolve([noResult]);
     const results = runs.then((all) =>
-      all.map(({ tokens, logitsOf }) =>
+      all.map(({ tokens, logitsOf, hiddenOf }) =>
         parts.map((part): PartResult => {
           const at = others.indexOf(part);
           if (part.wants === "token") return { kind: "token", token: tokens[at] };
-          if (part.wants === "logits") return { kind: "logits", at: (fromEnd) => logitsOf(at, fromEnd) };
+          if (part.wants === "logits")
+            return {
+              kind: "logits",
+              at: (fromEnd) => logitsOf(at, fromEnd),
+              hidden: hiddenOf && ((fromEnd) => hiddenOf(at, fromEnd)),
+            };
           return summed.get(part) ?? { kind: "nothing" };
         }),
       ),

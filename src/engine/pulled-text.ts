@@ -38,7 +38,7 @@ async function until(engine: TokenEngine, isThere: () => boolean, stillWanted: S
     if (idle === mostIdle && !isThere())
       throw new InsituError(
         "out-of-memory",
-        "there is no room for this completion while others hold the blocks and are not read: finish those first, or load the model with more blocks",
+        "there is no room for this completion: others hold the blocks and wait to be read; finish those first, or load the model with more blocks",
       );
   }
 }

@@ -45,7 +45,7 @@ export interface SamplingOptions {
    */
   readonly frequencyPenalty?: number | undefined;
   /**
-   * Makes sampling repeatable: the same seed gives the same text.
+   * Makes sampling repeatable: the same seed gives the same completion.
    * @default a random seed, which `summary.seed` reports
    */
   readonly seed?: number | undefined;
@@ -220,7 +220,7 @@ export class Sampler {
     this.#mask.fill(0);
     if (!constraint.fillMask(this.#mask)) return scores;
     if (this.#mask.every((bits) => bits === 0))
-      throw new InsituError("invalid-argument", "the text cannot obey its grammar: no token may come next");
+      throw new InsituError("invalid-argument", "the completion cannot match its grammar: no token can come next");
     scores = this.#own(scores);
     for (let word = 0; word < words; word++) {
       const bits = this.#mask[word];
@@ -269,7 +269,7 @@ export class Sampler {
 
 /** The error for logits of which none is a largest number. */
 const noChoice = (found: string): InsituError =>
-  new InsituError("invalid-model", `the model's logits are no numbers to choose by: the largest is ${found}`);
+  new InsituError("invalid-model", `the model's logits cannot be sampled: the largest is ${found}`);
 
 /** The index of the largest entry, the first where there are several; NaN is none. */
 function likeliest(scores: Float32Array): number {

@@ -31,8 +31,12 @@ export interface Step {
 /** What came of a part. */
 export type PartResult =
   | { readonly kind: "nothing" }
-  /** The logits after the token that comes `fromEnd` tokens before the part's last. */
-  | { readonly kind: "logits"; readonly at: (fromEnd: number) => Float32Array }
+  /** The logits after the token that comes `fromEnd` tokens before the part's last, and the row of what the text reads beside them. */
+  | {
+      readonly kind: "logits";
+      readonly at: (fromEnd: number) => Float32Array;
+      readonly hidden?: ((fromEnd: number) => Float32Array) | undefined;
+    }
   | { readonly kind: "token"; readonly token: number }
   | { readonly kind: "hidden"; readonly sums: Float64Array }
   /** It could not be read: the others of the step were. */

@@ -1,17 +1,35 @@
 /** What a text is asked to be: the one description of a text, for every door. What fills it from options or from a request checks it. */
 import type { TokenConstraint } from "./constraint.js";
-import type { Context } from "./context.js";
 import type { EndRules } from "./ending.js";
+import type { MadeText } from "./made-text.js";
 import type { Sampling } from "./sampling.js";
 import type { TokenDecoder } from "./text-stream.js";
 import type { TokenEngine } from "./token-engine.js";
 
-/** A model that guesses what another one says. */
+/** What guesses for one text. */
+export interface Follower {
+  /** Guesses so many tokens behind the text as it is now, as far as there is room. False where it cannot follow it any more. */
+  ask(count: number): boolean;
+  /** Tokens that it reads before the first guess. */
+  readonly unread: number;
+  readonly guesses: readonly number[];
+  /** True if nothing more is guessed. */
+  readonly isDone: boolean;
+  readonly isOver: boolean;
+}
+
+/** What guesses what a model says: another model, or a head that reads its hidden states. */
 export interface DraftSource {
-  readonly engine: TokenEngine;
-  /** A context of its own for a text that begins so; may have read some of it. Shared between texts of one salt only. */
-  take(tokens: readonly number[], salt: string): Context;
-  give(context: Context): void;
+  /** The engine whose turns are waited for. */
+  readonly engine?: TokenEngine;
+  /** Of a head: the engine of the model that it guesses for, and the output of that model which it reads. */
+  readonly of?: TokenEngine;
+  readonly reads?: string;
+  /** Throws where there is no room. */
+  follow(made: MadeText): Follower;
+  /** Goes on with guesses that were asked for; false where nothing can be done. */
+  advance(asked: readonly Follower[]): Promise<boolean>;
+  leave(follower: Follower): Promise<void>;
 }
 
 /** How tokens are guessed. */

@@ -51,6 +51,11 @@ export abstract class EngineText {
   /** What is wanted once all that is known was read. */
   protected abstract get wants(): Want;
 
+  /** The output of the model that is handed out with its logits; none where left out. */
+  get reads(): string | undefined {
+    return undefined;
+  }
+
   /** Tokens drawn by steps that were begun which have not come. */
   get drawnAhead(): number {
     return 0;

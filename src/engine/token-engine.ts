@@ -50,6 +50,7 @@ export class TokenEngine {
   add(text: EngineText): void {
     this.layout.add(text);
     this.#texts.add(text);
+    if (text instanceof MadeText) text.joins(this.drafting.lookups);
   }
 
   /** Ends a text without a further word. */

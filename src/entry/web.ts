@@ -113,7 +113,7 @@ export class CausalLM extends LanguageModel {
     if (source === undefined)
       throw new InsituError(
         "invalid-argument",
-        "CausalLM.load needs a model's name or the URL of its folder: the model that comes with the package is found in Node alone; give a short name such as smollm2-135m, owner/name on the hub, or the URL of a folder in its layout, such as the package's models/embedded",
+        "CausalLM.load needs a model's name or the URL of its folder: the embedded model is loaded by default in Node alone; give a short name such as smollm2-135m, owner/name on the hub, or the URL of a folder in its layout, such as the package's models/embedded",
       );
     const asked = rest.variant === undefined ? {} : { variant: rest.variant };
     const how = { hub: { ...asked, ...hub }, store, onDevice: () => computesOnDevice(rest, webPlatform) };

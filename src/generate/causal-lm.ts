@@ -3,6 +3,7 @@ import { InsituError } from "../base/error.js";
 import { checkCount, checkRule, optionsWithoutNull } from "../base/arguments.js";
 import { valueText } from "../base/value-text.js";
 import type { PagedState } from "../cache/paged-state.js";
+import type { DraftHead } from "#insitu/heads/draft-head.js";
 import type { Session } from "../session/session.js";
 import { generateBatch, type BatchToken } from "./batch.js";
 import { type Beam, type BeamOptions, beamSearch } from "./beams.js";
@@ -18,7 +19,7 @@ import type { DraftSource } from "../engine/text-ask.js";
 import { readTokens } from "../engine/pulled-text.js";
 import type { TokenEngine } from "../engine/token-engine.js";
 import { ContextPool, type ContextSource } from "./context-pool.js";
-import { checkDraft, draftSource } from "./draft-model.js";
+import { checkDraft, draftSource, openHead } from "./draft-model.js";
 import { Generation, type Maker, stillWanted, wantsNothing } from "./generation.js";
 import { encodeConversation, encodePrompt } from "./encode-prompt.js";
 import { beamSearchOptionNames } from "./beam-option-names.js";
@@ -189,7 +190,7 @@ export class LanguageModel {
   }
 
   /**
-   * Generates text after several prompts in one batch. Tokens of all texts arrive as they are generated; `sample` says which text.
+   * Generates completions of several prompts in one batch. Their tokens arrive as they are generated; `sample` is the index of the prompt.
    * @throws InsituError `invalid-argument` for structured output and `logitBias`, which a batch does not take.
    * @example
    * ```ts
@@ -214,8 +215,8 @@ export class LanguageModel {
   }
 
   /**
-   * Several texts for one prompt, which is read once: each text continues from its own fork of the cache, with its own seed.
-   * With `keep: 0` the prompt's cache is dropped between texts, and the prompt is read again.
+   * Several completions of one prompt, which is read once: each continues from its own fork of the cache, with its own seed. With `keep: 0` the
+   * prompt's cache is dropped in between, and the prompt is read again.
    * @throws InsituError `invalid-argument` for a count or options that are invalid.
    */
   async samples(prompt: Prompt, count: number, options?: GenerateOptions): Promise<Generation[]> {
@@ -235,7 +236,7 @@ export class LanguageModel {
   }
 
   /**
-   * Beam search: the most likely texts as a whole, best first. Sampling options have no effect.
+   * Beam search: the most likely completions as a whole, best first. Sampling options have no effect.
    * @throws InsituError `invalid-argument` for structured output and `logitBias`, which a beam search does not take.
    */
   async beamSearch(
@@ -255,7 +256,8 @@ export class LanguageModel {
     if (wantsNothing(generating)) return [];
     const context = await this.#readAllButLast(tokens, generating);
     const found = await beamSearch(this.#maker.engine, context, tokens.at(-1)!, { beams, lengthPenalty }, generating);
-    return found.map((beam) => ({ ...beam, text: this.#continuation(tokens, beam.tokens) }));
+    const { length } = this.tokenizer.decode(tokens);
+    return found.map((beam) => ({ ...beam, text: this.tokenizer.decode([...tokens, ...beam.tokens]).slice(length) }));
   }
 
   /**
@@ -318,6 +320,14 @@ export class LanguageModel {
     return this.#pool.restore(bytes);
   }
 
+  /**
+   * Loads the model's own head for speculative decoding (`mtp.onnx`): `speculate: { draft: head }`. You release it.
+   * @throws InsituError `invalid-model` if there is none, or it does not fit the model.
+   */
+  loadHead(): Promise<DraftHead> {
+    return openHead(this, this.#parts.openHead);
+  }
+
   /** Frees the model's memory. The model cannot be used afterwards. */
   async release(): Promise<void> {
     this.#pool.release();
@@ -377,12 +387,6 @@ export class LanguageModel {
     const draft = typeof options.speculate === "object" ? options.speculate.draft : undefined;
     if (typeof draft === "object") checkDraft(this, draft);
     return generating;
-  }
-
-  /** The text of tokens that follow a prompt: a space between the two is kept. */
-  #continuation(prompt: readonly number[], tokens: readonly number[]): string {
-    const before = this.tokenizer.decode(prompt);
-    return this.tokenizer.decode([...prompt, ...tokens]).slice(before.length);
   }
 
   #encode(prompt: Prompt, options: GenerateOptions): readonly number[] {

@@ -101,11 +101,11 @@ export class Chat {
 }
 
 /** The answer to messages, round by round. What is wrong with a message is told at once, not when its answer is iterated. */
-export function replyTo(
+export function replyTo<Summary>(
   messages: readonly AnyChatMessage[],
   options: ChatOptions,
-  round: (messages: readonly AnyChatMessage[], options: ChatOptions) => Round<GenerationSummary>,
-): ChatReply {
+  round: (messages: readonly AnyChatMessage[], options: ChatOptions) => Round<Summary>,
+): ChatReply<Summary> {
   const { toolChoice, ...later } = options;
   return new ChatReply({
     first: round(messages, options),
@@ -168,13 +168,13 @@ class OwnContext implements ContextSource {
     if (this.#lent)
       throw new InsituError(
         "invalid-state",
-        "the answer before is still being made: finish it or leave its loop first",
+        "the previous answer is still being generated: finish it or leave its loop first",
       );
   }
 
   release(): void {
     if (this.#lent)
-      throw new InsituError("invalid-state", "the answer is still being made: finish it or leave its loop first");
+      throw new InsituError("invalid-state", "the answer is still being generated: finish it or leave its loop first");
     this.#context?.release();
     this.#context = undefined;
   }

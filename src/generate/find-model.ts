@@ -2,7 +2,7 @@
  * Where the ONNX files of a language model are in a folder: in the hub's layout, in one file or with the embedding apart, beside a
  * genai_config.json, or in a folder further down. Looks at names alone.
  */
-import { genaiConfigName, modelPaths, preferredFolder, splitPaths } from "../base/model-files.js";
+import { genaiConfigName, headPaths, modelPaths, preferredFolder, splitPaths } from "../base/model-files.js";
 import type { FolderPlatform } from "../base/platform.js";
 import type { GenaiConfig } from "./genai-config.js";
 
@@ -49,6 +49,14 @@ export async function findModel(
   const [decoder, embedding] = [await first(split.decoder), await first(split.embedding)];
   return decoder === undefined || embedding === undefined ? undefined : { model: decoder, embedding, findEmbedding };
 }
+
+/** The head that guesses for the model of a folder; undefined where there is none. */
+export const findHead = (
+  root: string,
+  platform: FolderPlatform,
+  variant?: string,
+  named?: string,
+): Promise<string | undefined> => firstOf(root, named === undefined ? headPaths(variant) : [named], platform);
 
 async function firstOf(root: string, names: readonly string[], platform: FolderPlatform): Promise<string | undefined> {
   for (const name of names) if (await platform.exists(`${root}/${name}`)) return `${root}/${name}`;

@@ -4,6 +4,7 @@
  */
 import { InsituError } from "../base/error.js";
 import { valueText } from "../base/value-text.js";
+import type { HeadFile } from "#insitu/heads/draft-head.js";
 import type { Json } from "./model-folder.js";
 
 /** What the file says. */
@@ -16,6 +17,8 @@ export interface GenaiConfig {
   readonly config: Json;
   /** What generation_config.json would say. */
   readonly generationConfig: Json;
+  /** What guesses for the decoder, and the names of what it reads and hands on. */
+  readonly head: (HeadFile & { readonly file: string }) | undefined;
   /** Rotary tables for short texts end at this row, and those for longer ones begin there, where both lie in one. */
   readonly rotaryOffset: number | undefined;
 }
@@ -46,20 +49,33 @@ export function readGenaiConfig(json: Json, path: string): GenaiConfig {
   const decoder = part(model, "decoder", "model.decoder");
   if (decoder["pipeline"] !== undefined)
     refuse(
-      "model.decoder.pipeline has the decoder in several files that run in turn, which insitu does not do: take a model in one file",
+      "model.decoder.pipeline has the decoder in several files that run in turn, which insitu does not support: take a model in one file",
     );
   if (model["encoder"] !== undefined)
     refuse(
-      "it has an encoder, and texts are continued by a decoder alone; transformers.js runs such models with insitu/onnxruntime",
+      "it has an encoder, and CausalLM runs decoders alone; transformers.js runs such models with insitu/onnxruntime",
     );
   // Prompt and text together may have max_length tokens, whatever the model was made for; 0 is as many as that.
   const most = search["max_length"] === 0 ? undefined : count(search, "max_length", "search.");
+  const headOf = (mtp: Json): GenaiConfig["head"] => {
+    const own = file(mtp, "model.mtp");
+    if (own === undefined || mtp["enabled"] === false) return undefined;
+    const named = (of: Json, name: string): string | undefined => (typeof of[name] === "string" ? of[name] : undefined);
+    const outputs = part(decoder, "outputs", "model.decoder.outputs");
+    return {
+      file: own,
+      reads: named(mtp, "main_hidden_states") ?? named(outputs, "hidden_states"),
+      hidden: named(part(mtp, "inputs", "model.mtp.inputs"), "hidden_states"),
+      feedback: named(part(mtp, "outputs", "model.mtp.outputs"), "hidden_states"),
+    };
+  };
   const lengths = [count(model, "context_length", "model."), most];
   const known = lengths.filter((length) => length !== undefined);
   const eos = model["eos_token_id"];
   return {
     decoder: file(decoder, "model.decoder"),
     embedding: file(part(model, "embedding", "model.embedding"), "model.embedding"),
+    head: headOf(part(model, "mtp", "model.mtp")),
     config: withoutGaps({
       model_type: model["type"],
       vocab_size: model["vocab_size"],

@@ -24,6 +24,8 @@ interface ModelFolder extends ModelFiles {
   readonly tokenizer: object;
   readonly tokenizerConfig: Json | undefined;
   readonly template: string | undefined;
+  /** What guesses for the model, where genai_config.json says so. */
+  readonly head: GenaiConfig["head"];
   /** The row where rotary tables for long texts begin, where they lie behind those for short ones. */
   readonly rotaryOffset: number | undefined;
 }
@@ -108,7 +110,7 @@ async function readTexts(
       "invalid-model",
       isEmpty
         ? `"${source}" holds no language model: there is no tokenizer.json, no config.json and no ONNX file${why}`
-        : `"${root}" has no tokenizer.json: text cannot become tokens without it${why}`,
+        : `"${root}" has no tokenizer.json, which turns text into tokens${why}`,
     );
   }
   if (files === undefined) return refuseAbsent(root, platform, genai, variant);
@@ -124,6 +126,7 @@ async function readTexts(
     tokenizer: parse(tokenizer.text, tokenizer.path)!,
     tokenizerConfig: await readJson("tokenizer_config.json"),
     template: (await read("chat_template.jinja"))?.text,
+    head: genai?.head,
     rotaryOffset: genai?.rotaryOffset,
   };
 }
@@ -152,13 +155,13 @@ async function refuseAbsent(
     if (await platform.exists(`${root}/${name}`))
       throw new InsituError(
         "invalid-model",
-        `"${root}" holds an encoder and a decoder apart, as models that translate and transcribe have them: texts are continued by a decoder alone; transformers.js runs such models with insitu/onnxruntime`,
+        `"${root}" holds an encoder and a decoder, as models for translation and speech do, and CausalLM runs decoders alone; transformers.js runs such models with insitu/onnxruntime`,
       );
   for (const path of splitPaths(variant).decoder)
     if (await platform.exists(`${root}/${path}`))
       throw new InsituError(
         "invalid-model",
-        `"${root}" has ${path}, which reads embeddings, and no embed_tokens.onnx beside it to make them of tokens`,
+        `"${root}" has ${path}, which reads embeddings, and no embed_tokens.onnx beside it that computes them from tokens`,
       );
   const wanted = genai?.decoder ?? "onnx/model.onnx, model.onnx or a quantised variant of them";
   const names = variant === undefined ? wanted : modelFileOf(variant);

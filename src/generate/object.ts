@@ -100,7 +100,10 @@ export function streamObject<T>(
 ): ObjectStream<T> {
   const { retries, text } = readObjectOptions("the options of streamObject", schema, options);
   if (retries > 0)
-    throw new InsituError("invalid-argument", "option retries: what was told cannot be taken back; ask generateObject");
+    throw new InsituError(
+      "invalid-argument",
+      "option retries: a stream cannot take back what it gave; use generateObject",
+    );
   return new ObjectStream(schema, generate(text));
 }
 
@@ -126,7 +129,7 @@ export class ObjectStream<T> implements AsyncIterable<PartialObject<T>> {
     return this.#generation.summary!; // every text that was begun has one
   }
 
-  /** The whole object, validated. Throws an error of code "unfinished" where its text was cut, and "invalid-value" where the schema does not take it. */
+  /** The whole object, validated. Throws an error of code "unfinished" if the text was cut, and "invalid-value" if the schema rejects the object. */
   object(): Promise<T> {
     this.#made ??= this.#finish();
     return this.#made;
@@ -139,8 +142,8 @@ export class ObjectStream<T> implements AsyncIterable<PartialObject<T>> {
       throw new InsituError(
         "unfinished",
         finishReason === "unfinished"
-          ? "the object is not whole: its loop was left"
-          : `the object was cut after ${newTokens} tokens, before it was whole: ${finishReason === "length" ? "ask for more with maxTokens" : "load the model with a longer context"}, or bound its parts in the schema (maxLength, maxItems)`,
+          ? "the object is incomplete: its loop was left"
+          : `the object was cut after ${newTokens} tokens, before it was complete: ${finishReason === "length" ? "ask for more with maxTokens" : "load the model with a longer context"}, or bound its parts in the schema (maxLength, maxItems)`,
       );
     return validated(this.#schema, JSON.parse(this.textSoFar));
   }

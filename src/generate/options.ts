@@ -15,7 +15,7 @@ import type { ControlTokens, TextTokenizer } from "./tokenizer.js";
 /** Options of speculative decoding. */
 export interface SpeculateOptions {
   /**
-   * A smaller model with the same vocabulary that makes the guesses; you release it. A number is how many tokens are looked up in the text.
+   * What makes the guesses: a smaller model with the same vocabulary, or the model's own head (`loadHead`); you release it. A number is how many tokens are looked up in the text.
    * @default none: guesses are looked up in the text
    */
   readonly draft?: DraftModel | number | undefined;
@@ -30,14 +30,16 @@ export interface SpeculateOptions {
    */
   readonly ngram?: number | undefined;
   /**
-   * False has a draft make `tokens` guesses each time. True makes as many as pay off, and none while they do not.
+   * False makes `tokens` guesses each time. True makes as many as pay off, and none while they do not.
    * @default true
    */
   readonly adaptive?: boolean | undefined;
 }
 
-/** A language model that guesses tokens for another one. */
-export type DraftModel = Pick<LanguageModel, "forServers" | "vocabulary">;
+/** What guesses tokens for a language model: another one, or a head. */
+export type DraftModel = Pick<LanguageModel, "vocabulary"> & {
+  readonly forServers: Pick<LanguageModel["forServers"], "draft">;
+};
 
 /** Options of `generate`: length, sampling, structured output, cancellation. `null` means the default. */
 export interface GenerateOptions extends SamplingOptions {
@@ -210,7 +212,10 @@ export function checkGenerateOptions(options: GenerateOptions): void {
   const texts: unknown = typeof stop === "string" ? [stop] : stop;
   const isText = (text: unknown): boolean => typeof text === "string" && text !== "";
   if (stop !== undefined && !(Array.isArray(texts) && texts.every(isText)))
-    throw new InsituError("invalid-argument", `option stop must hold texts that are not empty, got ${valueText(stop)}`);
+    throw new InsituError(
+      "invalid-argument",
+      `option stop must hold strings that are not empty, got ${valueText(stop)}`,
+    );
   checkRule("option stopTokens", stopTokens, "a list of tokens, by number or spelling", Array.isArray(stopTokens));
   checkFlag("option ignoreEnd", ignoreEnd);
   checkFlag("option endAtSentence", options.endAtSentence);
@@ -243,7 +248,7 @@ function checkStructure({ jsonSchema, regex, grammar, constraint, ...options }: 
   if (name === undefined) return;
   checkRule("option constraint", constraint, "a constraint", typeof constraint?.fillMask === "function");
   if (other !== undefined)
-    throw new InsituError("invalid-argument", `a text obeys option ${name} or option ${other}, not both`);
+    throw new InsituError("invalid-argument", `options ${name} and ${other} exclude each other: give one of them`);
   checkRule("option jsonSchema", jsonSchema, "a JSON Schema", typeof jsonSchema === "boolean" || isObject(jsonSchema));
   checkRule("option grammar", grammar, "a grammar in GBNF, as text", typeof grammar === "string");
   const isPattern = typeof regex === "string" || (regex instanceof RegExp && !/[ims]/.test(regex.flags));
@@ -251,12 +256,12 @@ function checkStructure({ jsonSchema, regex, grammar, constraint, ...options }: 
   if (options.ignoreEnd === true && constraint === undefined)
     throw new InsituError(
       "invalid-argument",
-      `option ${name}: what obeys a ${name === "jsonSchema" ? "schema" : name} ends, so ignoreEnd cannot be set`,
+      `option ${name}: what obeys a ${name === "jsonSchema" ? "schema" : name} has to end, so ignoreEnd cannot be set`,
     );
   if (options.endAtSentence === true)
     throw new InsituError(
       "invalid-argument",
-      "option endAtSentence: a text that obeys a rule ends where the rule says, not at a sentence",
+      "option endAtSentence: structured output ends where its rule says, not at a sentence",
     );
 }
 
@@ -347,5 +352,5 @@ function stopToken(token: number | string, tokenizer: TextTokenizer): number {
 export function refuseLimits(where: string, options: GenerateOptions): void {
   const name = ([...structureNames, "logitBias"] as const).find((each) => options[each] !== undefined);
   if (name !== undefined)
-    throw new InsituError("invalid-argument", `${where} does not take ${name}: ask generate or samples for the texts`);
+    throw new InsituError("invalid-argument", `${where} does not take ${name}: use generate or samples`);
 }

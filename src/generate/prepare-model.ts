@@ -1,6 +1,6 @@
 /** A model's folder, read and made ready: its tokenizer, how it talks, its session, and what makes texts with it. */
 import { checkCount, checkName, optionsWithoutNull } from "../base/arguments.js";
-import type { ModelVariant } from "../base/known-names.js";
+import type { ModelVariant, ToolFormat } from "../base/known-names.js";
 import type { FolderPlatform } from "../base/platform.js";
 import { withPickedRows, withDrawnTokens } from "../decoder/model-changes.js";
 import { loadChanges, wholeModel } from "../decoder/whole-model.js";
@@ -11,6 +11,9 @@ import { shortLength } from "../engine/prompt-parts.js";
 import { refuseMissingIn, refuseMissingOperators } from "../session/missing-operators.js";
 import type { SessionOptions } from "../session/options.js";
 import type { Session } from "../session/session.js";
+import type { HeadFile } from "#insitu/heads/draft-head.js";
+import { InsituError } from "../base/error.js";
+import { findHead } from "./find-model.js";
 import { loadLanguageModelOptionNames } from "./load-option-names.js";
 import { ModelDialogue } from "./model-dialogue.js";
 import { type Json, madeFor, readModelFolder } from "./model-folder.js";
@@ -48,7 +51,7 @@ export interface LoadLanguageModelOptions extends SessionOptions, CacheOptions {
    * The model family that decides how tool calls and reasoning are written.
    * @default found by the chat template
    */
-  readonly toolFormat?: string | undefined;
+  readonly toolFormat?: ToolFormat | undefined;
   /**
    * The prefix cache: how many finished contexts are kept, so that prompts with the same beginning are not read again. 0 keeps none.
    * @default 1
@@ -69,6 +72,8 @@ export interface LanguageModelParts {
   /** Asked when pages are full: contexts that wait give way. */
   readonly onFull: { makeRoom: () => boolean };
   readonly makeGrammars: MakeGrammars;
+  /** Opens the model's own head. Throws where its folder has none. */
+  readonly openHead: () => Promise<{ readonly session: Session; readonly names: HeadFile }>;
 }
 
 /** The longest context that is taken without being asked for. */
@@ -140,6 +145,20 @@ export async function prepareModel(
       keep,
       onFull,
       makeGrammars,
+      async openHead() {
+        const path = await findHead(folder.root, platform, variant, folder.head?.file);
+        if (path === undefined)
+          throw new InsituError(
+            "invalid-model",
+            `"${folder.root}" has no head, ${folder.head?.file ?? "mtp.onnx"}, that guesses for the model`,
+          );
+        const head = await openSession(path, {
+          ...sessionOptions,
+          rewrite: "auto",
+          change: async (loaded) => (await wholeModel(loaded, { ...folder, model: path }, platform)).model,
+        });
+        return { session: head, names: folder.head ?? {} };
+      },
     };
   } catch (error) {
     await session.release();
@@ -151,7 +170,7 @@ export async function prepareModel(
 async function textsOf(
   folder: Awaited<ReturnType<typeof readModelFolder>>,
   chatTemplate: string | undefined,
-  toolFormat: string | undefined,
+  toolFormat: ToolFormat | undefined,
 ): Promise<Pick<LanguageModelParts, "tokenizer" | "dialogue" | "defaults">> {
   const template = chatTemplate ?? folder.template;
   const tokenizer = await TextTokenizer.load({ ...folder, config: folder.tokenizerConfig, template });

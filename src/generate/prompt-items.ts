@@ -24,7 +24,7 @@ export function isTokens(
   if (beyond >= 0)
     throw new InsituError(
       "invalid-argument",
-      `a prompt's tokens must be below ${vocabulary}, as many as the model has, got ${valueText(items[beyond])} at ${beyond}`,
+      `a prompt's tokens must be below ${vocabulary}, the size of the vocabulary, got ${valueText(items[beyond])} at ${beyond}`,
     );
   return true;
 }
@@ -38,7 +38,7 @@ export function vocabularyOf({ outputMetadata }: Pick<Session, "outputMetadata">
 /** Throws for a prompt of nothing. */
 export function notEmpty<T>(items: readonly T[]): readonly T[] {
   if (items.length === 0)
-    throw new InsituError("invalid-argument", "the prompt is empty: there is nothing that the text could follow on");
+    throw new InsituError("invalid-argument", "the prompt is empty: there is nothing to continue");
   return items;
 }
 

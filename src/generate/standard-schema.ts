@@ -76,7 +76,7 @@ export async function validated<T>(schema: ObjectSchema<T>, value: unknown): Pro
   const result = await (schema as StandardSchema<T>)["~standard"].validate(value);
   if (result.issues === undefined) return result.value;
   const told = result.issues.slice(0, 3).map(issueText).join("; ");
-  throw new InsituError("invalid-value", `the object is not what its schema takes: ${told}`, { cause: result.issues });
+  throw new InsituError("invalid-value", `the object does not pass its schema: ${told}`, { cause: result.issues });
 }
 
 function issueText({ message, path = [] }: StandardIssue): string {

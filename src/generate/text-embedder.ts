@@ -202,7 +202,7 @@ export class TextEmbedder {
     checkFlag("option normalize", normalize);
     checkSignal(signal);
     if (this.isCrossEncoder)
-      throw new InsituError("invalid-argument", "the model is a cross encoder, which has no embeddings: ask rank");
+      throw new InsituError("invalid-argument", "the model is a cross encoder, which has no embeddings: use rank");
     const { frame, maxTokens } = this.#parts;
     const before = this.#prompt(given.prompt);
     const framed = listOf(texts).map((text) => frame.single(this.#tokens(before + text), maxTokens));
@@ -211,7 +211,7 @@ export class TextEmbedder {
     if (dimensions !== undefined && size !== undefined && dimensions > size)
       throw new InsituError(
         "invalid-argument",
-        `option dimensions must be at most ${size}, as many as the model has, got ${dimensions}`,
+        `option dimensions must be at most ${size}, the size of the model's vectors, got ${dimensions}`,
       );
     return {
       vectors: vectors.map((vector) => finished(vector, dimensions, normalize)),
@@ -321,7 +321,7 @@ function outputOf({ outputNames }: Session, config: Json): EmbedderParts["output
   if (rows !== undefined) return { name: rows, kind: "rows" };
   throw new InsituError(
     "invalid-model",
-    `the model hands out ${outputNames.join(", ")}: an embedding model has last_hidden_state, token_embeddings or sentence_embedding`,
+    `the model outputs ${outputNames.join(", ")}: an embedding model has last_hidden_state, token_embeddings or sentence_embedding`,
   );
 }
 
@@ -347,7 +347,7 @@ function feedOf(
   };
   const fill = each[name];
   if (fill === undefined)
-    throw new InsituError("invalid-model", `the model has an input "${name}", which no embedding model is given here`);
+    throw new InsituError("invalid-model", `the model has an input "${name}", which insitu cannot feed`);
   const numbers = batch.flatMap((of) => Array.from({ length: longest }, (_, at) => fill(of, at)));
   const dims = [batch.length, longest];
   return type === "int64"

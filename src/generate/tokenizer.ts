@@ -77,10 +77,10 @@ export class TextTokenizer implements TokenDecoder {
     this.#allows = allowsWritten(spelledBy(template?.source ?? "", pipeline.added.keys()), control);
   }
 
-  /** Makes a tokenizer from the files of a model's folder. */
+  /** Creates a tokenizer from the files of a model's folder. */
   static async load({ tokenizer, config = {}, template }: TokenizerFiles): Promise<TextTokenizer> {
     const { Tokenizer } = await import("@huggingface/tokenizers");
-    const { pipeline, added } = guarded("the tokenizer cannot be made of tokenizer.json", () => {
+    const { pipeline, added } = guarded("the tokenizer cannot be created from tokenizer.json", () => {
       const tokens = checkTokenizer(tokenizer);
       const empty = { normalizer: null, pre_tokenizer: null, post_processor: null, decoder: null };
       // What stands for unknown words is in the one file or the other.
@@ -118,7 +118,7 @@ export class TextTokenizer implements TokenDecoder {
     return spelling === undefined ? undefined : this.tokenOf(spelling);
   }
 
-  /** The model's chat template as it was written; undefined where there is none. */
+  /** The model's chat template; undefined if it has none. */
   get templateSource(): string | undefined {
     return this.#template?.source;
   }
@@ -177,7 +177,7 @@ export class TextTokenizer implements TokenDecoder {
     return guarded("the tokenizer cannot write the tokens", () => this.#pipeline.decode(tokens, this.#special));
   }
 
-  /** The number of a token by its spelling; undefined where there is none. */
+  /** The number of a token by its spelling; undefined if it is not in the vocabulary. */
   tokenOf(spelling: string): number | undefined {
     return this.#pipeline.tokenOf(spelling);
   }
@@ -187,7 +187,7 @@ export class TextTokenizer implements TokenDecoder {
     return this.#pipeline.spellingOf(token);
   }
 
-  /** What a grammar must know: `size` is the model's count of tokens, where it is told; `spelled` are control tokens that are text to it. */
+  /** For grammars: the vocabulary; `size` is the model's count of tokens, where it is told; `spelled` are control tokens that are text to it. */
   grammarVocabulary(size: unknown, endTokens: readonly number[], spelled?: ReadonlySet<string>): GrammarVocabulary {
     const spellings: string[] = [];
     const text = (token: number): string => {
@@ -222,7 +222,7 @@ export class TextTokenizer implements TokenDecoder {
     if (half >= 0)
       throw new InsituError(
         "invalid-argument",
-        `the text is not Unicode: half of a surrogate pair stands alone at index ${half}`,
+        `the text is not valid Unicode: there is half of a surrogate pair at index ${half}`,
       );
     checkChoice("option controlTokens", controlTokens, ["read", "plain"]);
     const allows = controlTokens === "plain" ? this.#allows : allowsAll;

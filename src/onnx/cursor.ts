@@ -122,29 +122,31 @@ export class Cursor {
     );
   }
 
-  /** Enters the message of the current field and returns the end to hand to `leave`. */
-  enter(): number {
+  /** Reads the fields of a message to its end, each as its name says. */
+  fields<Name extends string>(table: FieldTable<Name>, read: Readonly<Record<Name, () => unknown>>): void {
+    for (let field = this.next(table); field !== undefined; field = this.next(table)) read[field]();
+  }
+
+  /** Reads the message of the current field. */
+  message<T>(read: (cursor: Cursor) => T): T {
     const length = this.length();
     const outer = this.end;
     this.end = this.position + length;
-    return outer;
+    const made = read(this);
+    this.position = this.end;
+    this.end = outer;
+    return made;
   }
 
-  /** Like `enter`, for messages that become an object of their own. */
-  enterObject(): number {
+  /** Like `message`, for messages that become an object of their own. */
+  object<T>(read: (cursor: Cursor) => T): T {
     this.countObject();
-    return this.enter();
+    return this.message(read);
   }
 
   /** Counts one object against what the file may make us create. */
   countObject(): void {
     if (--this.#objectsLeft < 0) this.fail("more parts than a file of this size can be made of");
-  }
-
-  /** Goes back to the message that `enter` left. */
-  leave(outer: number): void {
-    this.position = this.end;
-    this.end = outer;
   }
 
   /** Reads a varint: returns the low 32 bits and puts the high ones in `high`, both signed. */

@@ -170,11 +170,7 @@ function last<T>(found: Found, field: ValueField, read: () => T): T | undefined 
 function list<T>(found: Found, field: ValueField, read: (cursor: Cursor) => T): T[] {
   const { cursor } = found;
   const items: T[] = [];
-  eachOf(found, field, () => {
-    const outer = cursor.enterObject();
-    items.push(read(cursor));
-    cursor.leave(outer);
-  });
+  eachOf(found, field, () => items.push(cursor.object(read)));
   return items;
 }
 

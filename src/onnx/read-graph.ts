@@ -48,75 +48,41 @@ export function readGraph(cursor: Cursor, depth = 0): ModelGraph {
   const valueInfo: ModelValue[] = [];
   const initializers: ModelTensor[] = [];
   const sparseInitializers: ModelSparseTensor[] = [];
-  let name = "";
-  let docString = "";
-  let metadata: ReadonlyMap<string, string> | undefined;
-  for (let field = cursor.next(graphFields); field !== undefined; field = cursor.next(graphFields)) {
-    if (field === "name") {
-      name = cursor.string("the name of a graph");
-      continue;
-    }
-    if (field === "docString") {
-      docString = cursor.string("a graph's doc_string");
-      continue;
-    }
-    if (field === "metadataProps") {
-      metadata = readEntries(cursor, metadata);
-      continue;
-    }
-    if (field === "quantizationAnnotation") {
-      cursor.skip();
-      continue;
-    }
-    const outer = cursor.enterObject();
-    switch (field) {
-      case "node":
-        nodes.push(
-          within(
-            () => `node ${nodes.length}`,
-            () => readNode(cursor, depth),
-          ),
-        );
-        break;
-      case "input":
-        inputs.push(named(cursor, "input", readValue(cursor)));
-        break;
-      case "output":
-        outputs.push(named(cursor, "output", readValue(cursor)));
-        break;
-      case "valueInfo": {
-        // One without a name says nothing about any value.
-        const value = readValue(cursor);
-        if (value.name !== "") valueInfo.push(value);
-        break;
-      }
-      case "initializer":
-        initializers.push(named(cursor, "initializer", readTensorProto(cursor)));
-        break;
-      case "sparseInitializer": {
-        const tensor = readSparseTensorProto(cursor);
-        named(cursor, "sparse_initializer", tensor.values);
-        sparseInitializers.push(tensor);
-        break;
-      }
-      default:
-        field satisfies never;
-    }
-    cursor.leave(outer);
-  }
   const made: Mutable<ModelGraph> = {
-    name,
+    name: "",
     nodes,
     inputs,
     outputs,
     valueInfo,
     initializers,
     sparseInitializers,
-    metadata: metadata ?? noEntries,
-    docString,
+    metadata: noEntries,
+    docString: "",
   };
+  cursor.fields(graphFields, {
+    name: () => (made.name = cursor.string("the name of a graph")),
+    docString: () => (made.docString = cursor.string("a graph's doc_string")),
+    metadataProps: () => (made.metadata = readEntries(cursor, made.metadata)),
+    quantizationAnnotation: () => cursor.skip(),
+    node: () => nodes.push(readNodeOf(cursor, () => `node ${nodes.length}`, depth)),
+    input: () => inputs.push(named(cursor, "input", cursor.object(readValue))),
+    output: () => outputs.push(named(cursor, "output", cursor.object(readValue))),
+    valueInfo: () => readInfo(cursor, valueInfo),
+    initializer: () => initializers.push(named(cursor, "initializer", cursor.object(readTensorProto))),
+    sparseInitializer() {
+      const tensor = cursor.object(readSparseTensorProto);
+      named(cursor, "sparse_initializer", tensor.values);
+      sparseInitializers.push(tensor);
+    },
+  });
   made.source = new Source(cursor.source, start, cursor.position, made);
   return made;
+}
+
+/** One without a name says nothing about any value. */
+function readInfo(cursor: Cursor, into: ModelValue[]): void {
+  const value = cursor.object(readValue);
+  if (value.name !== "") into.push(value);
 }
 
 function named<T extends { readonly name: string }>(cursor: Cursor, what: string, value: T): T {
@@ -124,169 +90,97 @@ function named<T extends { readonly name: string }>(cursor: Cursor, what: string
   return value;
 }
 
+const readNodeOf = (cursor: Cursor, where: () => string, depth: number): ModelNode =>
+  cursor.object(() => within(where, () => readNode(cursor, depth)));
+
 function readNode(cursor: Cursor, depth: number): ModelNode {
   const start = cursor.position;
-  let name = "";
-  let opType = "";
-  let domain = "";
-  let overload = "";
-  let docString = "";
   const inputs: string[] = [];
   const outputs: string[] = [];
-  let attributes: Map<string, ModelAttribute> | undefined;
-  let metadata: ReadonlyMap<string, string> | undefined;
-  for (let field = cursor.next(nodeFields); field !== undefined; field = cursor.next(nodeFields)) {
-    switch (field) {
-      case "input":
-        inputs.push(cursor.string("the name of a node's input"));
-        break;
-      case "output":
-        outputs.push(cursor.string("the name of a node's output"));
-        break;
-      case "name":
-        name = cursor.string("the name of a node");
-        break;
-      case "opType":
-        opType = cursor.string("an op_type");
-        break;
-      case "domain":
-        domain = normalDomain(cursor.string("the domain of a node"));
-        break;
-      case "overload":
-        overload = cursor.string("the overload of a node");
-        break;
-      case "docString":
-        docString = cursor.string("a node's doc_string");
-        break;
-      case "metadataProps":
-        metadata = readEntries(cursor, metadata);
-        break;
-      case "attribute":
-        attributes ??= new Map();
-        within(
-          () => `${opType} ${quote(name)}`,
-          () => readAttributeInto(cursor, attributes!, depth),
-        );
-        break;
-      case "deviceConfigurations":
-        cursor.skip();
-        break;
-      default:
-        field satisfies never;
-    }
-  }
-  if (opType === "") cursor.fail(`node ${quote(name)} has no op_type`, start);
   const made: Mutable<ModelNode> = {
-    name,
-    opType,
-    domain,
-    overload,
+    name: "",
+    opType: "",
+    domain: "",
+    overload: "",
     inputs,
     outputs,
-    attributes: attributes ?? noAttributes,
-    metadata: metadata ?? noEntries,
-    docString,
+    attributes: noAttributes,
+    metadata: noEntries,
+    docString: "",
   };
+  cursor.fields(nodeFields, {
+    input: () => inputs.push(cursor.string("the name of a node's input")),
+    output: () => outputs.push(cursor.string("the name of a node's output")),
+    name: () => (made.name = cursor.string("the name of a node")),
+    opType: () => (made.opType = cursor.string("an op_type")),
+    domain: () => (made.domain = normalDomain(cursor.string("the domain of a node"))),
+    overload: () => (made.overload = cursor.string("the overload of a node")),
+    docString: () => (made.docString = cursor.string("a node's doc_string")),
+    metadataProps: () => (made.metadata = readEntries(cursor, made.metadata)),
+    attribute() {
+      const where = (): string => `${made.opType} ${quote(made.name)}`;
+      made.attributes = within(where, () => readAttributeInto(cursor, made.attributes, depth));
+    },
+    deviceConfigurations: () => cursor.skip(),
+  });
+  if (made.opType === "") cursor.fail(`node ${quote(made.name)} has no op_type`, start);
   made.source = new Source(cursor.source, start, cursor.position, made);
   return made;
 }
 
-function readAttributeInto(cursor: Cursor, attributes: Map<string, ModelAttribute>, depth: number): void {
-  const outer = cursor.enterObject();
-  const attribute = readAttribute(cursor, (inner) => readGraph(inner, depth + 1));
-  cursor.leave(outer);
+/** The attributes with one more; those of a map of their own are added to. */
+function readAttributeInto(
+  cursor: Cursor,
+  into: ReadonlyMap<string, ModelAttribute>,
+  depth: number,
+): ReadonlyMap<string, ModelAttribute> {
+  const attributes = (into === noAttributes ? new Map<string, ModelAttribute>() : into) as Map<string, ModelAttribute>;
+  const attribute = cursor.object(() => readAttribute(cursor, (inner) => readGraph(inner, depth + 1)));
   if (attributes.has(attribute.name)) cursor.fail(`attribute ${quote(attribute.name)} is given twice`);
-  attributes.set(attribute.name, attribute);
+  return attributes.set(attribute.name, attribute);
 }
 
 /** Reads the FunctionProto from the cursor's position to its end. */
 export function readFunction(cursor: Cursor): ModelFunction {
   const start = cursor.position;
-  let name = "";
-  let domain = "";
-  let overload = "";
-  let docString = "";
   const inputs: string[] = [];
   const outputs: string[] = [];
   const attributes: string[] = [];
   const nodes: ModelNode[] = [];
   const valueInfo: ModelValue[] = [];
   const opsets = new Map<string, number>();
-  let attributeDefaults: Map<string, ModelAttribute> | undefined;
-  let metadata: ReadonlyMap<string, string> | undefined;
-  for (let field = cursor.next(functionFields); field !== undefined; field = cursor.next(functionFields)) {
-    switch (field) {
-      case "name":
-        name = cursor.string("the name of a function");
-        break;
-      case "domain":
-        domain = normalDomain(cursor.string("the domain of a function"));
-        break;
-      case "overload":
-        overload = cursor.string("the overload of a function");
-        break;
-      case "docString":
-        docString = cursor.string("a function's doc_string");
-        break;
-      case "input":
-        inputs.push(cursor.string("the name of a function's input"));
-        break;
-      case "output":
-        outputs.push(cursor.string("the name of a function's output"));
-        break;
-      case "attribute":
-        attributes.push(cursor.string("the name of a function's attribute"));
-        break;
-      case "attributeProto":
-        attributeDefaults ??= new Map();
-        within(
-          () => `function ${quote(name)}`,
-          () => readAttributeInto(cursor, attributeDefaults!, 0),
-        );
-        break;
-      case "opsetImport":
-        readOpset(cursor, opsets);
-        break;
-      case "metadataProps":
-        metadata = readEntries(cursor, metadata);
-        break;
-      case "valueInfo": {
-        const outer = cursor.enterObject();
-        const value = readValue(cursor);
-        if (value.name !== "") valueInfo.push(value);
-        cursor.leave(outer);
-        break;
-      }
-      case "node": {
-        const outer = cursor.enterObject();
-        nodes.push(
-          within(
-            () => `function ${quote(name)}: node ${nodes.length}`,
-            () => readNode(cursor, 0),
-          ),
-        );
-        cursor.leave(outer);
-        break;
-      }
-      default:
-        field satisfies never;
-    }
-  }
-  if (name === "") cursor.fail("a function has no name", start);
   const made: Mutable<ModelFunction> = {
-    domain,
-    name,
-    overload,
+    domain: "",
+    name: "",
+    overload: "",
     inputs,
     outputs,
     attributes,
-    attributeDefaults: attributeDefaults ?? noAttributes,
+    attributeDefaults: noAttributes,
     nodes,
     opsets,
     valueInfo,
-    metadata: metadata ?? noEntries,
-    docString,
+    metadata: noEntries,
+    docString: "",
   };
+  const where = (): string => `function ${quote(made.name)}`;
+  cursor.fields(functionFields, {
+    name: () => (made.name = cursor.string("the name of a function")),
+    domain: () => (made.domain = normalDomain(cursor.string("the domain of a function"))),
+    overload: () => (made.overload = cursor.string("the overload of a function")),
+    docString: () => (made.docString = cursor.string("a function's doc_string")),
+    input: () => inputs.push(cursor.string("the name of a function's input")),
+    output: () => outputs.push(cursor.string("the name of a function's output")),
+    attribute: () => attributes.push(cursor.string("the name of a function's attribute")),
+    attributeProto() {
+      made.attributeDefaults = within(where, () => readAttributeInto(cursor, made.attributeDefaults, 0));
+    },
+    opsetImport: () => readOpset(cursor, opsets),
+    metadataProps: () => (made.metadata = readEntries(cursor, made.metadata)),
+    valueInfo: () => readInfo(cursor, valueInfo),
+    node: () => nodes.push(readNodeOf(cursor, () => `${where()}: node ${nodes.length}`, 0)),
+  });
+  if (made.name === "") cursor.fail("a function has no name", start);
   made.source = new Source(cursor.source, start, cursor.position, made);
   return made;
 }

@@ -63,10 +63,10 @@ export function readTensorProto(cursor: Cursor): ModelTensor {
         location = cursor.integer("data_location");
         break;
       case "metadataProps":
-        metadata = readEntries(cursor, metadata);
+        metadata = readEntries(cursor, metadata ?? noEntries);
         break;
       case "externalData":
-        externalData = readEntries(cursor, externalData);
+        externalData = readEntries(cursor, externalData ?? noEntries);
         break;
       case "rawData": {
         const length = cursor.length();
@@ -194,10 +194,8 @@ export function readSparseTensorProto(cursor: Cursor): ModelSparseTensor {
       continue;
     }
     if ((field === "values" ? values : indices) !== undefined) cursor.fail(`a sparse tensor has ${field} twice`);
-    const outer = cursor.enterObject();
-    if (field === "values") values = readTensorProto(cursor);
-    else indices = readTensorProto(cursor);
-    cursor.leave(outer);
+    if (field === "values") values = cursor.object(readTensorProto);
+    else indices = cursor.object(readTensorProto);
   }
   if (values === undefined || indices === undefined) cursor.fail("a sparse tensor needs values and indices");
   const fail = (message: string): never => {

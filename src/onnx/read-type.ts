@@ -33,27 +33,21 @@ const dimensionFields = fieldTable(TensorShapeProto_DimensionSchema);
 /** Reads the ValueInfoProto from the cursor's position to its end. */
 export function readValue(cursor: Cursor): ModelValue {
   const start = cursor.position;
-  let name = "";
-  let docString = "";
-  let type: ModelType | undefined;
-  let metadata: ReadonlyMap<string, string> | undefined;
-  for (let field = cursor.next(valueFields); field !== undefined; field = cursor.next(valueFields)) {
-    if (field === "name") name = cursor.string("the name of a value");
-    else if (field === "docString") docString = cursor.string("a value's doc_string");
-    else if (field === "metadataProps") metadata = readEntries(cursor, metadata);
-    else {
-      if (type !== undefined) cursor.fail("a value has its type twice");
-      const outer = cursor.enter();
-      type = readType(cursor, 0);
-      cursor.leave(outer);
-    }
-  }
   const made: { -readonly [K in keyof ModelValue]: ModelValue[K] } = {
-    name,
-    type,
-    metadata: metadata ?? noEntries,
-    docString,
+    name: "",
+    type: undefined,
+    metadata: noEntries,
+    docString: "",
   };
+  cursor.fields(valueFields, {
+    name: () => (made.name = cursor.string("the name of a value")),
+    docString: () => (made.docString = cursor.string("a value's doc_string")),
+    metadataProps: () => (made.metadata = readEntries(cursor, made.metadata)),
+    type() {
+      if (made.type !== undefined) cursor.fail("a value has its type twice");
+      made.type = cursor.message(() => readType(cursor, 0));
+    },
+  });
   made.source = new Source(cursor.source, start, cursor.position, made);
   return made;
 }
@@ -64,44 +58,24 @@ type Content = ModelType extends infer T ? (T extends ModelType ? Omit<T, "sourc
 export function readType(cursor: Cursor, depth: number): ModelType {
   if (depth > deepestNesting) cursor.fail(`types are nested deeper than ${deepestNesting}`);
   const start = cursor.position;
-  let content: Content = { kind: "undefined" };
-  let denotation: string | undefined;
-  for (let field = cursor.next(typeFields); field !== undefined; field = cursor.next(typeFields)) {
-    if (field === "denotation") {
-      denotation = cursor.string("a type's denotation");
-      continue;
-    }
-    if (content.kind !== "undefined") cursor.fail("a type has two contents");
-    const outer = cursor.enter();
-    switch (field) {
-      case "tensorType":
-        content = readTensorType(cursor, "tensor");
-        break;
-      case "sparseTensorType":
-        content = readTensorType(cursor, "sparse");
-        break;
-      case "sequenceType":
-        content = { kind: "sequence", element: readElement(cursor, sequenceFields, depth) };
-        break;
-      case "optionalType":
-        content = { kind: "optional", element: readElement(cursor, optionalFields, depth) };
-        break;
-      case "mapType":
-        content = readMapType(cursor, depth);
-        break;
-      case "opaqueType":
-        content = readOpaqueType(cursor);
-        break;
-      default:
-        field satisfies never;
-    }
-    cursor.leave(outer);
-  }
-  const made = (denotation === undefined ? content : { ...content, denotation }) as {
-    -readonly [K in keyof ModelType]: ModelType[K];
+  const made: { content: Content; denotation?: string } = { content: { kind: "undefined" } };
+  const contentBy = (read: () => Content) => (): void => {
+    if (made.content.kind !== "undefined") cursor.fail("a type has two contents");
+    made.content = cursor.message(read);
   };
-  made.source = new Source(cursor.source, start, cursor.position, made);
-  return made as ModelType;
+  cursor.fields(typeFields, {
+    denotation: () => (made.denotation = cursor.string("a type's denotation")),
+    tensorType: contentBy(() => readTensorType(cursor, "tensor")),
+    sparseTensorType: contentBy(() => readTensorType(cursor, "sparse")),
+    sequenceType: contentBy(() => ({ kind: "sequence", element: readElement(cursor, sequenceFields, depth) })),
+    optionalType: contentBy(() => ({ kind: "optional", element: readElement(cursor, optionalFields, depth) })),
+    mapType: contentBy(() => readMapType(cursor, depth)),
+    opaqueType: contentBy(() => readOpaqueType(cursor)),
+  });
+  const { content, ...denotation } = made;
+  const type = { ...content, ...denotation } as { -readonly [K in keyof ModelType]: ModelType[K] };
+  type.source = new Source(cursor.source, start, cursor.position, type);
+  return type as ModelType;
 }
 
 function readElementType(cursor: Cursor): ElementType | undefined {
@@ -111,72 +85,69 @@ function readElementType(cursor: Cursor): ElementType | undefined {
 }
 
 function readTensorType(cursor: Cursor, kind: "tensor" | "sparse"): Content {
-  let elementType: ElementType | undefined;
-  let shape: ModelDimension[] | undefined;
-  const table = kind === "tensor" ? tensorFields : sparseFields;
-  for (let field = cursor.next(table); field !== undefined; field = cursor.next(table)) {
-    if (field === "elemType") elementType = readElementType(cursor);
-    else {
-      if (shape !== undefined) cursor.fail("a type has its shape twice");
-      shape = [];
-      const outer = cursor.enter();
-      while (cursor.next(shapeFields) !== undefined) {
+  const made: { elementType: ElementType | undefined; shape: ModelDimension[] | undefined } = {
+    elementType: undefined,
+    shape: undefined,
+  };
+  cursor.fields(kind === "tensor" ? tensorFields : sparseFields, {
+    elemType: () => (made.elementType = readElementType(cursor)),
+    shape() {
+      if (made.shape !== undefined) cursor.fail("a type has its shape twice");
+      const shape: ModelDimension[] = (made.shape = []);
+      const dim = (): void => {
         if (shape.push(readDimension(cursor)) > mostDimensions)
           cursor.fail(`a shape has more than ${mostDimensions} dimensions`);
-      }
-      cursor.leave(outer);
-    }
-  }
-  return { kind, elementType, shape };
+      };
+      cursor.message(() => cursor.fields(shapeFields, { dim }));
+    },
+  });
+  return { kind, ...made };
 }
 
 function readDimension(cursor: Cursor): ModelDimension {
-  let dimension: ModelDimension;
-  const outer = cursor.enter();
-  for (let field = cursor.next(dimensionFields); field !== undefined; field = cursor.next(dimensionFields)) {
-    if (field === "dimValue") {
-      const value = cursor.integer("dim_value");
-      // Some exporters write -1 for an unknown dimension.
-      dimension = value < 0 ? undefined : value;
-    } else if (field === "dimParam") dimension = cursor.string("a dim_param") || undefined;
-    else cursor.skip();
-  }
-  cursor.leave(outer);
-  return dimension;
+  const made: { dimension: ModelDimension } = { dimension: undefined };
+  cursor.message(() =>
+    cursor.fields(dimensionFields, {
+      dimValue() {
+        const value = cursor.integer("dim_value");
+        // Some exporters write -1 for an unknown dimension.
+        made.dimension = value < 0 ? undefined : value;
+      },
+      dimParam: () => (made.dimension = cursor.string("a dim_param") || undefined),
+      denotation: () => cursor.skip(),
+    }),
+  );
+  return made.dimension;
 }
 
 function readElement(cursor: Cursor, table: FieldTable<"elemType">, depth: number): ModelType | undefined {
-  let element: ModelType | undefined;
-  while (cursor.next(table) !== undefined) {
-    if (element !== undefined) cursor.fail("a type has its element type twice");
-    const outer = cursor.enter();
-    element = readType(cursor, depth + 1);
-    cursor.leave(outer);
-  }
-  return element;
+  const made: { element?: ModelType } = {};
+  cursor.fields(table, {
+    elemType() {
+      if (made.element !== undefined) cursor.fail("a type has its element type twice");
+      made.element = cursor.message(() => readType(cursor, depth + 1));
+    },
+  });
+  return made.element;
 }
 
 function readMapType(cursor: Cursor, depth: number): Content {
-  let key: ElementType | undefined;
-  let value: ModelType | undefined;
-  for (let field = cursor.next(mapFields); field !== undefined; field = cursor.next(mapFields)) {
-    if (field === "keyType") key = readElementType(cursor);
-    else {
-      if (value !== undefined) cursor.fail("a map type has its value type twice");
-      const outer = cursor.enter();
-      value = readType(cursor, depth + 1);
-      cursor.leave(outer);
-    }
-  }
-  return { kind: "map", key, value };
+  const made: { key: ElementType | undefined; value: ModelType | undefined } = { key: undefined, value: undefined };
+  cursor.fields(mapFields, {
+    keyType: () => (made.key = readElementType(cursor)),
+    valueType() {
+      if (made.value !== undefined) cursor.fail("a map type has its value type twice");
+      made.value = cursor.message(() => readType(cursor, depth + 1));
+    },
+  });
+  return { kind: "map", ...made };
 }
 
 function readOpaqueType(cursor: Cursor): Content {
-  let domain = "";
-  let name = "";
-  for (let field = cursor.next(opaqueFields); field !== undefined; field = cursor.next(opaqueFields)) {
-    if (field === "domain") domain = cursor.string("an opaque type's domain");
-    else name = cursor.string("an opaque type's name");
-  }
-  return { kind: "opaque", domain, name };
+  const made = { domain: "", name: "" };
+  cursor.fields(opaqueFields, {
+    domain: () => (made.domain = cursor.string("an opaque type's domain")),
+    name: () => (made.name = cursor.string("an opaque type's name")),
+  });
+  return { kind: "opaque", ...made };
 }

@@ -3,7 +3,7 @@ import { InsituError } from "../base/error.js";
 import { foreignFile } from "../base/foreign-file.js";
 import { Cursor } from "./cursor.js";
 import { fieldTable } from "./fields.js";
-import type { Model, ModelFunction, ModelGraph, ModelTensor } from "./model.js";
+import type { Model, ModelFunction, ModelTensor } from "./model.js";
 import { ModelProtoSchema } from "./messages.gen.js";
 import { readEntries, readOpset } from "./read-basics.js";
 import { readFunction, readGraph } from "./read-graph.js";
@@ -60,77 +60,39 @@ function guarded<T>(read: () => T, path: string | undefined): T {
 function readModelProto(cursor: Cursor, path: string | undefined): Model {
   if (cursor.end === 0) cursor.fail("not an ONNX model: there are no bytes");
   const start = cursor.position;
-  let irVersion = 0;
-  let modelVersion = 0;
-  let producerName = "";
-  let producerVersion = "";
-  let domain = "";
-  let docString = "";
-  let graph: ModelGraph | undefined;
-  let metadata: ReadonlyMap<string, string> = new Map();
-  const opsets = new Map<string, number>();
   const functions: ModelFunction[] = [];
-  for (let field = cursor.next(modelFields); field !== undefined; field = cursor.next(modelFields)) {
-    switch (field) {
-      case "irVersion":
-        irVersion = cursor.integer("ir_version");
-        break;
-      case "modelVersion":
-        modelVersion = cursor.integer("model_version");
-        break;
-      case "producerName":
-        producerName = cursor.string("producer_name");
-        break;
-      case "producerVersion":
-        producerVersion = cursor.string("producer_version");
-        break;
-      case "domain":
-        domain = cursor.string("the model's domain");
-        break;
-      case "docString":
-        docString = cursor.string("the model's doc_string");
-        break;
-      case "metadataProps":
-        metadata = readEntries(cursor, metadata);
-        break;
-      case "opsetImport":
-        readOpset(cursor, opsets);
-        break;
-      case "graph": {
-        if (graph !== undefined) cursor.fail("a model has its graph twice");
-        const outer = cursor.enter();
-        graph = readGraph(cursor);
-        cursor.leave(outer);
-        break;
-      }
-      case "functions": {
-        const outer = cursor.enterObject();
-        functions.push(readFunction(cursor));
-        cursor.leave(outer);
-        break;
-      }
-      case "trainingInfo":
-      case "configuration":
-        cursor.skip();
-        break;
-      default:
-        field satisfies never;
-    }
-  }
-  if (graph === undefined) cursor.fail("not an ONNX model: there is no graph");
-  const made: { -readonly [K in keyof Model]: Model[K] } = {
-    irVersion,
-    producerName,
-    producerVersion,
-    domain,
-    modelVersion,
-    docString,
+  const opsets = new Map<string, number>();
+  const made: { -readonly [K in keyof Model]?: Model[K] } & { metadata: Model["metadata"] } = {
+    irVersion: 0,
+    producerName: "",
+    producerVersion: "",
+    domain: "",
+    modelVersion: 0,
+    docString: "",
     opsets,
-    graph,
+    graph: undefined,
     functions,
-    metadata,
+    metadata: new Map(),
   };
+  cursor.fields(modelFields, {
+    irVersion: () => (made.irVersion = cursor.integer("ir_version")),
+    modelVersion: () => (made.modelVersion = cursor.integer("model_version")),
+    producerName: () => (made.producerName = cursor.string("producer_name")),
+    producerVersion: () => (made.producerVersion = cursor.string("producer_version")),
+    domain: () => (made.domain = cursor.string("the model's domain")),
+    docString: () => (made.docString = cursor.string("the model's doc_string")),
+    metadataProps: () => (made.metadata = readEntries(cursor, made.metadata)),
+    opsetImport: () => readOpset(cursor, opsets),
+    graph() {
+      if (made.graph !== undefined) cursor.fail("a model has its graph twice");
+      made.graph = cursor.message((inner) => readGraph(inner));
+    },
+    functions: () => functions.push(cursor.object(readFunction)),
+    trainingInfo: () => cursor.skip(),
+    configuration: () => cursor.skip(),
+  });
+  if (made.graph === undefined) cursor.fail("not an ONNX model: there is no graph");
   if (path !== undefined) made.path = path;
-  made.source = new Source(cursor.source, start, cursor.end, made);
-  return made;
+  made.source = new Source(cursor.source, start, cursor.end, made as Model);
+  return made as Model;
 }

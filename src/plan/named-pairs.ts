@@ -57,7 +57,7 @@ function namedPairs(graph: Graph, names: PairNames, candidates: readonly Pair[])
         `"${presentName}", named for "${pastName}", is no output of the model; its outputs are ${listOf(graph.outputs)}`,
       );
     if (past.initializer !== undefined)
-      refuse(`"${pastName}" has a default, and what has a default is fed or constant, never held`);
+      refuse(`"${pastName}" has a default, and an input with a default is fed or constant, never held`);
     const other = taken.get(present);
     if (other !== undefined)
       refuse(

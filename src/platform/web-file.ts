@@ -199,7 +199,7 @@ async function reach(url: string, init?: RequestInit): Promise<Response> {
     const other = page !== undefined && /^https?:/.test(url) && new URL(url).origin !== page;
     throw new Error(
       other
-        ? `nothing answers there, or its server does not let pages of ${page} read it (the header Access-Control-Allow-Origin); browsers do not tell which`
+        ? `nothing answers there, or its server does not allow pages of ${page} to read it (the header Access-Control-Allow-Origin); browsers do not tell which`
         : `nothing answers there (${cause instanceof Error ? cause.message : String(cause)})`,
       { cause },
     );
@@ -217,7 +217,7 @@ async function request(url: string, init?: RequestInit): Promise<Response> {
 }
 
 const webPage =
-  "its server answered with a web page, as servers do that send one for every path they do not know: look where the file is served from";
+  "its server answered with a web page, as many do for unknown paths: check where the file is served from";
 
 /** Why a file cannot be had; undefined where it can. Asks for no more than its first bytes, and throws where nothing answers. */
 export async function absenceOf(url: string): Promise<string | undefined> {

@@ -240,7 +240,7 @@ class BlockPart implements PartialFile {
       await this.discard();
       throw new StorageFull(
         this.#path,
-        `the browser's room for this page is full: remove a model (models.list, models.remove) or take a smaller variant`,
+        `the browser's storage for this page is full: remove a model (models.list, models.remove) or take a smaller variant`,
         error,
       );
     }

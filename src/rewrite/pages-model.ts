@@ -23,7 +23,7 @@ export function pageModel(model: Model, options: PagesOptions = {}): Model {
   if (states.size > 0 && (options.packed === true || options.perHead === true))
     throw new InsituError(
       "invalid-argument",
-      `the model keeps "${[...states.keys()][0]}", a state without rows, which reads the tokens of one text in one run: leave the options packed and perHead out`,
+      `the model keeps "${[...states.keys()][0]}", a recurrent state, which reads the tokens of one sequence in one run: leave the options packed and perHead out`,
     );
   const reader = new ModelReader(model);
   const edit = new ModelEdit(model);

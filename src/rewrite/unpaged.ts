@@ -44,12 +44,16 @@ export function withoutPages(model: Model): Model {
   const gone = new Set(
     attentions.flatMap(({ inputs }) => [cumulative, pastLengths, table, metadata].map((at) => inputs[at] ?? "")),
   );
-  const read = (name: string): string => (name === tokens ? own(tokens) : name === logits ? own(logits) : name);
+  const pruned = lastTokens(graph.nodes, new Set(attentions.map(({ inputs }) => inputs[cumulative])));
+  const read = (name: string): string =>
+    name === tokens ? own(tokens) : name === logits ? own(logits) : (pruned.rows.get(name) ?? name);
   const nodes = graph.nodes.flatMap((node) => {
+    if (pruned.nodes.has(node)) return [];
     const renamed = { ...node, inputs: node.inputs.map(read), outputs: node.outputs.map(read) };
     return isPaged(node) ? unpaged(renamed) : [renamed];
   });
-  // Something else reads what the engine would say: the last token of each text, for one.
+  for (const node of pruned.nodes) for (const name of node.outputs) gone.add(name);
+  // Something else reads what the engine would say.
   if (nodes.some(({ inputs }) => inputs.some((name) => name !== "" && gone.has(name)))) return model;
   const caches = new Map(
     attentions.flatMap(({ inputs, outputs }) =>
@@ -89,6 +93,26 @@ export function withoutPages(model: Model): Model {
 }
 
 const typeOf = ({ type }: ModelValue): "int64" => (type?.kind === "tensor" ? (type.elementType as "int64") : "int64");
+
+/**
+ * The nodes that choose the last token of each text before the head (`prune_lm_head`), and of which rows: without them the logits are those of
+ * all tokens. The ends of texts are cumulative_sequence_lengths without its first number.
+ */
+function lastTokens(
+  nodes: readonly ModelNode[],
+  lengths: ReadonlySet<string>,
+): { readonly nodes: ReadonlySet<ModelNode>; readonly rows: ReadonlyMap<string, string> } {
+  const reading = (opType: string, names: ReadonlySet<string>, at: number): ModelNode[] =>
+    nodes.filter((node) => node.opType === opType && names.has(node.inputs[at]));
+  const made = (by: readonly ModelNode[]): Set<string> => new Set(by.flatMap(({ outputs }) => outputs));
+  const ends = reading("Slice", lengths, 0);
+  const lasts = reading("Sub", made(ends), 0);
+  const chosen = reading("Gather", made(lasts), 1);
+  return {
+    nodes: new Set([...ends, ...lasts, ...chosen]),
+    rows: new Map(chosen.map(({ inputs, outputs }) => [outputs[0], inputs[0]])),
+  };
+}
 
 /** True for what GroupQueryAttention does alike. */
 function isPlain({ inputs, attributes: given }: ModelNode): boolean {

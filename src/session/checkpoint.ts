@@ -67,12 +67,15 @@ export class Checkpoint {
   writeTo(owner: object, holdings: ReadonlyMap<string, Holding>): void {
     this.#live();
     if (owner !== this.#owner)
-      throw new InsituError("invalid-state", "the checkpoint is of another session's state: go back to one of its own");
+      throw new InsituError(
+        "invalid-state",
+        "the checkpoint belongs to another session's state: go back to one of this session's",
+      );
     for (const [name, place] of this.#places) holdings.get(name)!.write(place);
   }
 
   #live(): void {
     if (this.#holders === 0)
-      throw new InsituError("released", "the checkpoint was released: keep it as long as somebody may go back to it");
+      throw new InsituError("released", "the checkpoint was released: keep it as long as you may go back to it");
   }
 }

@@ -112,7 +112,7 @@ function checkPositions(name: string, view: View): void {
     if (positions[at] !== positions[0] + (at % count))
       throw new InsituError(
         "invalid-feed",
-        `input "${name}" must count on by one, alike in every sample, where lengths are left out, got ${positions[at]} at [${Math.floor(at / count)},${at % count}]: texts with padding run one at a time, or with a state, which has a length for each`,
+        `input "${name}" must increase by one, alike in every sample, if lengths are not given, got ${positions[at]} at [${Math.floor(at / count)},${at % count}]: run padded prompts one at a time, or with a state, which has a length for each`,
       );
 }
 

@@ -36,7 +36,7 @@ export async function openBackend(
   if (options.fallback === "never" && choice.isDevice !== true && options.automatic !== true)
     throw new InsituError(
       "invalid-argument",
-      `option fallback: "never" is for devices; "${name}" computes on the host's own memory, and explain tells what has no kernel`,
+      `option fallback: "never" is for devices; "${name}" computes on the host's own memory, and explain shows what has no kernel`,
     );
   try {
     const backend = await choice.load();

@@ -200,7 +200,7 @@ function checkRings(
     const { axis, wraps } = filled.get(holding.name) ?? { axis: 0, wraps: false };
     if (!wraps || shape[axis] === holding.capacity || lengths.every((length) => length <= shape[axis])) continue;
     refuse(
-      `has cache "${holding.name}" as a ring of ${shape[axis]} rows that has come round, which one of ${holding.capacity} cannot go on with`,
+      `has cache "${holding.name}" as a ring of ${shape[axis]} rows that has wrapped around, which one of ${holding.capacity} cannot continue`,
     );
   }
 }

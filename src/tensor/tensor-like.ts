@@ -59,7 +59,7 @@ function ownTensor(value: object): Tensor | undefined {
   if (typeof type !== "string" || dims === undefined) return undefined;
   const location = read(value, "location");
   if (location === "none")
-    return refuse("a tensor with no location has no data: it was disposed, or a proxy stands before it");
+    return refuse("a tensor with no location has no data: it was disposed, or is behind a proxy");
   if (!readable.has(location))
     return refuse(
       `a tensor that insitu did not make must be on the CPU, got one with location ${valueText(location)}; new Tensor(type, await tensor.getData(), dims) has its elements`,

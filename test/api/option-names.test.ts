@@ -103,6 +103,7 @@ let [session, paged, perHead]: (InferenceSession | undefined)[] = [];
 let remoteSession: worker.InferenceSession;
 let chat: Chat;
 let embedder: EmbeddingModel;
+let remoteEmbedder: worker.EmbeddingModel;
 const encoder = mkdtempSync(join(tmpdir(), "insitu-names-"));
 const folder = hubFolder("llama_op24");
 const decoder = writeModel(generatedDecoder(smallSizes));
@@ -117,11 +118,13 @@ beforeAll(async () => {
     backend: "reference",
     change: pages({ perHead: true }),
   });
+  remoteEmbedder = await worker.EmbeddingModel.load(encoder, { threads: 1 });
   remote = await worker.CausalLM.load(folder.path, { threads: 1 });
   remoteSession = await worker.InferenceSession.create(decoder, { threads: 1 });
 });
 afterAll(async () => {
-  for (const each of [lm, session, paged, perHead, remote, remoteSession, embedder]) await each?.release();
+  for (const each of [lm, session, paged, perHead, remote, remoteSession, embedder, remoteEmbedder])
+    await each?.release();
   rmSync(encoder, { recursive: true });
   folder.remove();
 });
@@ -196,9 +199,14 @@ const doors: Readonly<Record<string, (options: object) => unknown>> = {
   "ops.convertPagedLayout": (options) => ops.convertPagedLayout(floats, { from: "Norm", to: "NHSD", ...options }),
   createServer: (options) => createServer(lm, options),
   "worker CausalLM.load": (options) => worker.CausalLM.load(folder.path, options),
+  "worker EmbeddingModel.load": (options) => worker.EmbeddingModel.load(encoder, options),
+  "worker RemoteEmbedder.embed": (options) => remoteEmbedder.embed("w5", options),
+  "worker RemoteEmbedder.rank": (options) => remoteEmbedder.rank("w5", ["w6"], options),
   "worker InferenceSession.create": (options) => worker.InferenceSession.create(decoder, options),
   "worker RemoteModel.generate": (options) => remote.generate("One", options),
   "worker RemoteModel.generateObject": (options) => remote.generateObject({ type: "integer" }, "One", options),
+  "worker RemoteModel.streamObject": (options) => remote.streamObject({ type: "integer" }, "One", options),
+  "worker RemoteModel.reply": (options) => remote.reply([{ role: "user", content: "One" }], options),
   "worker RemoteModel.generateBatch": (options) => remote.generateBatch(["One"], options),
   "worker RemoteModel.samples": (options) => remote.samples("One", 1, options),
   "worker RemoteModel.beamSearch": (options) => remote.beamSearch("One", options),

@@ -12,11 +12,11 @@ import { noWebgpu } from "../support/backends.js";
 import { type LocalHub, startHub } from "../hub/local-hub.js";
 import { findChromium, howToInstall, startChromium } from "./chromium.js";
 import { type RunningServer, startServer } from "./server.js";
+import { soak } from "../support/soak.js";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const chromium = findChromium();
 if (chromium === undefined) console.log(howToInstall);
-const soak = process.env["INSITU_SOAK"] === "1";
 const seed = Number(process.env["INSITU_SEED"] ?? 17);
 
 /** The embedded model as a repository of the hub has one of 8 bits. */
@@ -238,7 +238,7 @@ describe.skipIf(chromium === undefined)("models in a browser", () => {
     });
     await quota(5e6);
     expect(await tell(page, name, { hub: { hubUrl: hub.url } })).toMatch(
-      /^download: .* cannot be written: the browser's room for this page is full: remove a model/,
+      /^download: .* cannot be written: the browser's storage for this page is full: remove a model/,
     );
     expect(await kept(page)).toMatchObject({ names: [], used: 0 });
   });

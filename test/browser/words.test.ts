@@ -65,14 +65,14 @@ describe.skipIf(chromium === undefined)("in Chromium", () => {
     );
     // A name that no folder of this site has is asked of the hub, which is out of reach here.
     expect(await load("tales/small")).toMatch(
-      /^download: "tales\/small" is (no folder, and the hub cannot be asked for it: |neither a folder nor a model)/,
+      /^download: "tales\/small" is (no folder, and the hub cannot be reached: |neither a folder nor a model)/,
     );
     expect(await load("/app")).toMatch(
       /^invalid-model: "\/app" holds no language model: .*its server answered with a web page/,
     );
     expect(await load("/broken")).toMatch(/^invalid-model: \/broken\/tokenizer\.json is not JSON/);
     expect(await load(`${other.base}/app`)).toMatch(
-      /^invalid-argument: .*(?:genai_config|tokenizer)\.json cannot be fetched: nothing answers there, or its server does not let pages of http:\S+ read it \(the header Access-Control-Allow-Origin\)/,
+      /^invalid-argument: .*(?:genai_config|tokenizer)\.json cannot be fetched: nothing answers there, or its server does not allow pages of http:\S+ to read it \(the header Access-Control-Allow-Origin\)/,
     );
     expect(await create("/app/model.onnx")).toMatch(/^invalid-model: .*app\/model\.onnx is an HTML page/);
     expect(await create("/none.onnx")).toMatch(

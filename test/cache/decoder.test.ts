@@ -145,8 +145,7 @@ test("tokens of another type are read on pages too", async () => {
 
 test("an input that no decoder has is named, when a decoder is wanted", async () => {
   const odd = withInputs([value("inputs_embeds", "float32", ["batch", "sequence", 4])]);
-  const message =
-    'input "inputs_embeds" is none that a text decoder has; known are input_ids, position_ids, attention_mask, write_indices, nonpad_kv_seqlen, logit_rows, num_logits_to_keep, use_cache_branch, slot_mapping, block_tables, seq_lens, query_starts, state_slots and caches';
+  const message = `input "inputs_embeds" is not one of a text decoder's; known are input_ids, position_ids, attention_mask, write_indices, nonpad_kv_seqlen, logit_rows, num_logits_to_keep, use_cache_branch, slot_mapping, block_tables, seq_lens, query_starts, state_slots and caches`;
   const session = await open(odd);
   expect(() => new Decoder(session)).toThrow(message);
   expect(() => new EvictingState(session, { capacity: 8, policy: recentWindow() })).toThrow(message);

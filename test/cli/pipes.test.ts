@@ -41,7 +41,7 @@ test("JSON by a schema is all that comes, and what was cut is no success", async
   const cut = await insituHere([...words, "--max-tokens", "4"]);
   expect([cut.status, cut.stderr]).toEqual([
     1,
-    "insitu: the JSON was cut after 4 tokens, before it was whole: give a larger --max-tokens\n",
+    "insitu: the JSON was cut after 4 tokens, before it was complete: give a larger --max-tokens\n",
   ]);
 });
 
@@ -69,7 +69,7 @@ test("turns are taken back by /undo, and begun anew by /clear", () => {
     "cannot take back 5",
     "0 turns are left",
     "there is no /dance",
-    "/clear      begins anew",
+    "/clear      starts a new conversation",
   ];
   for (const each of told) expect(stdout).toContain(each);
   expect(stdout).not.toContain("never");
@@ -118,7 +118,7 @@ test("models that were fetched are listed and removed", async () => {
   const models = (...words: string[]): Promise<Ended> => insituHere(["models", ...words, "--cache", cache]);
   try {
     expect((await models()).stdout.split("\n")[0]).toBe(
-      `no models are kept in ${cache}; insitu chat or insitu pull with a name fetches one`,
+      `no models are stored in ${cache}; insitu pull <name> downloads one`,
     );
     for (const [name, revision, record] of [
       ["one--first", "main", "complete-q4.json"],

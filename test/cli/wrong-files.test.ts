@@ -31,7 +31,7 @@ const kinds: [what: string, contents: Uint8Array, sentence: RegExp][] = [
     bytes("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"),
     /is a git-LFS pointer, not the file itself: run git lfs pull/,
   ],
-  ["page.html", bytes("\n<!DOCTYPE html><html><body>404</body></html>"), /is an HTML page, as servers send/],
+  ["page.html", bytes("\n<!DOCTYPE html><html><body>404</body></html>"), /is an HTML page: servers send one/],
   [
     "config.json",
     bytes('{\n  "model_type": "llama"\n}'),
@@ -107,11 +107,11 @@ test("an encoder makes no text, and says what runs it", async () => {
   });
   writeFileSync(join(encoder, "onnx", "model.onnx"), writeModel(model));
   await expect(CausalLM.load(encoder)).rejects.toThrow(
-    "the model is an encoder: it has neither logits of tokens nor a cache (input_ids, token_type_ids → last_hidden_state), and cannot make text; InferenceSession.create runs it",
+    "the model is an encoder: it has neither logits of tokens nor a cache (input_ids, token_type_ids → last_hidden_state), and cannot generate text; InferenceSession.create runs it",
   );
   const apart = join(folder, "apart");
   mkdirSync(join(apart, "onnx"), { recursive: true });
   copyFileSync(join(embedded, "tokenizer.json"), join(apart, "tokenizer.json"));
   writeFileSync(join(apart, "onnx", "encoder_model.onnx"), "");
-  await expect(CausalLM.load(apart)).rejects.toThrow(/apart" holds an encoder and a decoder apart/);
+  await expect(CausalLM.load(apart)).rejects.toThrow(/apart" holds an encoder and a decoder, as/);
 });

@@ -7,6 +7,7 @@ import { familyNames, familyOf } from "../../packages/dialogue/families.js";
 import type { ToolSpec } from "../../packages/dialogue/family.js";
 import { CausalLM } from "../../src/entry/node.js";
 import { became } from "./support.js";
+import { soak } from "../support/soak.js";
 
 const tools: readonly ToolSpec[] = [
   {
@@ -66,7 +67,7 @@ beforeAll(async () => {
 });
 afterAll(() => lm.release());
 
-const rounds = process.env["INSITU_SOAK"] === undefined ? 2 : 40;
+const rounds = soak ? 40 : 2;
 
 /** A text of the model that obeys a rule. */
 async function made(

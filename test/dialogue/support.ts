@@ -5,6 +5,7 @@ import type { DialogueEvent } from "../../packages/dialogue/events.js";
 import { familyOf } from "../../packages/dialogue/families.js";
 import type { ThinkingMarks, ToolSpec } from "../../packages/dialogue/family.js";
 import { ReplyReader } from "../../packages/dialogue/reader.js";
+import { soak } from "../support/soak.js";
 
 /** What a reply became. */
 export interface Became {
@@ -76,7 +77,7 @@ export function readAnyhow(family: string, reply: string, options: ReadOptions =
       const pieces = at.slice(1).map((end, index) => reply.slice(at[index], end));
       expect(became(eventsOf(family, pieces, options))).toEqual(whole);
     }),
-    { numRuns: process.env["INSITU_SOAK"] === undefined ? runs : 2000 },
+    { numRuns: soak ? 2000 : runs },
   );
   return whole;
 }

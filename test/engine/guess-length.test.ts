@@ -36,6 +36,15 @@ describe("guesses", () => {
     expect(speedup).toBeGreaterThan(3);
   });
 
+  test("cost less than a twentieth on a processor, however seldom they are right", () => {
+    // Steps of the embedded model on two threads, as multiples of one token's.
+    const measured = [1, 1.72, 2.35, 2.42, 3.26, 4.08, 4.2, 4.39];
+    const steps = costsOf((tokens) => measured[tokens - 1] ?? tokens / 2);
+    for (const chance of [0, 0.05, 0.2, 0.45, 0.6, 0.8, 0.95])
+      for (const draft of [0, 0.1, 0.4]) expect(simulate(chance, steps, draft, 2000).speedup).toBeGreaterThan(0.95);
+    expect(simulate(0.95, steps, 0, 2000).speedup).toBeGreaterThan(1.2);
+  });
+
   test("are fewer where they are seldom right", () => {
     const [often, seldom] = [simulate(0.9, cheap, 2, 2000), simulate(0.5, cheap, 2, 2000)];
     expect(seldom.guessed).toBeLessThan(often.guessed);

@@ -183,7 +183,7 @@ describe("mistakes are one sentence on standard error, and an exit code: 2 for w
       ["generate", "x", "--presence-penalty", "Infinity"],
       /--presence-penalty must be a finite number/,
     ],
-    ["a stop that is everywhere", ["generate", "x", "--stop", ""], /--stop must hold texts that are not empty/],
+    ["a stop that is everywhere", ["generate", "x", "--stop", ""], /--stop must hold strings that are not empty/],
     ["an option that there is not", ["generate", "x", "--colour", "red"], /unknown option --colour;/],
     ["an option that is misspelt", ["generate", "x", "--max-token", "3"], /did you mean --max-tokens\?/],
     [

@@ -62,7 +62,11 @@ describe("the same greedy text", () => {
   });
 
   test("with guesses that are checked", async () => {
-    const guessing = lm.generate(prompts[0], { ...greedy, maxTokens: 64, speculate: { ngram: 2, draft: 4 } });
+    const guessing = lm.generate(prompts[0], {
+      ...greedy,
+      maxTokens: 64,
+      speculate: { ngram: 2, draft: 4, adaptive: false },
+    });
     expectSameTokens(await tokensOf(guessing), wanted[0], "speculative");
     expect(guessing.summary.rightGuesses).toBeGreaterThan(0);
     const sampled = (speculate: boolean) =>
@@ -147,7 +151,7 @@ test("what is wrong with a call is told in its own words", async () => {
     () => lm.beamSearch([1, 2, 4096 + 95_903]),
   ])
     await expect((async () => call())()).rejects.toThrow(
-      "a prompt's tokens must be below 4096, as many as the model has, got 99999 at 2",
+      "a prompt's tokens must be below 4096, the size of the vocabulary, got 99999 at 2",
     );
   expect(() => lm.generate("Once", { temperature: "0.5" as never })).toThrow(
     'option temperature must be a number from 0 on, got "0.5"',

@@ -425,7 +425,7 @@ describe("options and arguments of the wrong kind", () => {
   });
 
   const sayings: readonly (readonly [string, () => unknown, RegExp])[] = [
-    ["stop", () => lm.generate("a", { stop: 5 as never }), /stop must hold texts that are not empty, got 5/],
+    ["stop", () => lm.generate("a", { stop: 5 as never }), /stop must hold strings that are not empty, got 5/],
     ["stopTokens", () => lm.generate("a", { stopTokens: 5 as never }), /stopTokens must be a list of tokens/],
     ["signal", () => lm.generate("a", { signal: {} as never }), /signal must be an AbortSignal, got an object/],
     ["a token that is none", () => lm.generate([1, NaN]), /tokens must be whole numbers from 0 on, got NaN at 1/],

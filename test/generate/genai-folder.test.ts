@@ -120,6 +120,21 @@ describe("genai_config.json", () => {
     );
   });
 
+  test.each(["linear", "paged"])("a decoder without its head is refused, on %s caches", async (cache) => {
+    const read = readModel(model.get("model.onnx")!);
+    const rows = (name: string): string => (name === "logits" ? "hidden_states" : name);
+    const headless = {
+      ...read,
+      graph: {
+        ...read.graph,
+        outputs: read.graph.outputs.map((each) => ({ ...each, name: rows(each.name) })),
+        nodes: read.graph.nodes.map((each) => ({ ...each, outputs: each.outputs.map(rows) })),
+      },
+    };
+    const { path } = folderOf({ "model.onnx": writeModel(headless) });
+    expect(await refusal(path, { cache })).toMatch(/an output "logits"; .* hidden_states.*: export it with its head$/);
+  });
+
   test("what makes no sense is refused by its name", async () => {
     const refused = (config: unknown): Promise<string> =>
       refusal(folderOf({ "genai_config.json": JSON.stringify(config) }).path);

@@ -60,7 +60,7 @@ describe.each(forms)("%s", (form) => {
   // A scale that is found for all rows of a run ties texts to each other.
   test.skipIf(form.endsWith("q8"))("guesses need several rows, texts of a batch one each", async () => {
     const lm = await load();
-    const guessed = await tokensOf(lm.generate(prompt, { ...options, speculate: true }));
+    const guessed = await tokensOf(lm.generate(prompt, { ...options, speculate: { adaptive: false } }));
     const wanted = await slowly(model, prompt);
     expectSameTokens(
       wanted.map((token) => ({ token })),
@@ -146,7 +146,9 @@ describe.each(["as exported", "list", "slice"] as const)("a head that was pruned
       if (cache === "paged") expect(lm.pages!.isPacked).toBe(true);
       for (const [at, tokens] of others.entries())
         expect(
-          (await tokensOf(lm.generate(tokens, { ...options, speculate: true }))).map(({ token }) => token),
+          (await tokensOf(lm.generate(tokens, { ...options, speculate: { adaptive: false } }))).map(
+            ({ token }) => token,
+          ),
         ).toEqual(wanted[at]);
       const texts: number[][] = others.map(() => []);
       for await (const { sample, token } of lm.generateBatch(others, options)) texts[sample].push(token);

@@ -35,7 +35,7 @@ describe.each(Object.entries(tokenizerStyles))("%s", (_, style) => {
 
   test("half a surrogate pair is no text", async () => {
     const tokenizer = await TextTokenizer.load({ tokenizer: style });
-    expect(() => tokenizer.encode("a\uD83D")).toThrow(/half of a surrogate pair stands alone at index 1/);
+    expect(() => tokenizer.encode("a\uD83D")).toThrow(/there is half of a surrogate pair at index 1/);
     expect(() => tokenizer.encode("\uDE00")).toThrow(InsituError);
     expect(tokenizer.decode(tokenizer.encode("😀"))).toBe("😀");
   });

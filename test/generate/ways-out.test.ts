@@ -29,7 +29,9 @@ interface Door {
 const doors: Readonly<Record<string, Door>> = {
   generate: { open: async (lm, given) => ({ texts: [lm.generate(newPrompt(), given)] }), once: /can be iterated once/ },
   speculation: {
-    open: async (lm, given) => ({ texts: [lm.generate(newPrompt(), { ...given, speculate: { ngram: 2, draft: 3 } })] }),
+    open: async (lm, given) => ({
+      texts: [lm.generate(newPrompt(), { ...given, speculate: { ngram: 2, draft: 3, adaptive: false } })],
+    }),
   },
   samples: {
     open: async (lm, given) => ({ texts: await lm.samples(newPrompt(), 3, given) }),

@@ -48,7 +48,7 @@ describe("regular expressions", () => {
     }
     expect(await lm.chat().send("Well?", { regex: "(yes|no)", seed: 1 }).text()).toMatch(/^(yes|no)$/);
     expect(() => lm.generate("x", { regex: /a/i })).toThrow("flags i, m and s");
-    expect(() => lm.generate("x", { regex: "a", jsonSchema: true })).toThrow("not both");
+    expect(() => lm.generate("x", { regex: "a", jsonSchema: true })).toThrow("exclude each other");
     await expect(lm.generate("x", { regex: "(a)\\1" }).text()).rejects.toThrow(
       "the regular expression cannot be enforced",
     );
@@ -173,7 +173,7 @@ test("vLLM's and llama.cpp's fields of requests", async () => {
       });
     }
   const { status, body } = await ask("completions", { guided_regex: "a", grammar: 'root ::= "a"' });
-  expect([status, JSON.stringify(body)]).toEqual([400, expect.stringContaining("guided_regex has one already")]);
+  expect([status, JSON.stringify(body)]).toEqual([400, expect.stringContaining("excluded by guided_regex")]);
   const bad = await ask("completions", { grammar: "root ::= (" });
   expect([bad.status, JSON.stringify(bad.body)]).toEqual([400, expect.stringContaining("line 1")]);
   await server.close();

@@ -10,8 +10,7 @@ import type { HeldConstraint, JsonSchema } from "../../src/engine/constraint.js"
 import { loadModel } from "../serve/scripted-engine.js";
 import { ofZod } from "./corpus.js";
 import { publicApis } from "./public-apis.js";
-
-const soak = process.env["INSITU_SOAK"] !== undefined;
+import { soak } from "../support/soak.js";
 
 interface Group {
   readonly name: string;

@@ -43,6 +43,12 @@ describe("suites that run whole", () => {
   });
 });
 
+test("suites ask the soak's helper, not the environment", () => {
+  const asking = suites.filter((path) => path.endsWith(".ts") && path !== "test/support/soak.ts");
+  const spelled = asking.filter((path) => /env(?:\.|\[")INSITU_SOAK\b(?!_)/.test(readFileSync(root + path, "utf8")));
+  expect(spelled).toEqual([]);
+});
+
 test("CONTRIBUTING.md tells every sample, and when it is whole", () => {
   const page = readFileSync(`${root}CONTRIBUTING.md`, "utf8");
   const rows = [...page.matchAll(/^\| `(test\/[^`]+)` \| one of (\d+) \| (.*) \|$/gm)].map(([, ...cells]) => cells);

@@ -33,17 +33,17 @@ export function toolImports(sources: readonly Source[]): string[] {
   );
 }
 
-/** What runs a text decoder. Layouts of caches alone hold it: whoever wants text asks the engine. */
+/** What runs a text decoder. Layouts of caches and heads, which guess, alone hold it: whoever wants text asks the engine. */
 const decoders: ReadonlySet<string> = new Set(["src/decoder/decoder.ts", "src/decoder/token-drawer.ts"]);
 const runsDecoders: ReadonlySet<string> = new Set(["Decoder", "TokenDrawer"]);
 
-/** Files outside of the engine and of the caches that drive a decoder, and layouts that begin steps outside of the one loop. */
+/** Files outside of the engine, of the caches and of heads that drive a decoder, and layouts that begin steps outside of the one loop. */
 export function decodeLoops(sources: readonly Source[]): string[] {
   return sources.flatMap((source) => {
     const { path, room, uses, text } = source;
     if (room === undefined) return [];
     const drives = uses.some(({ file, name }) => decoders.has(file) && (name === "*" || runsDecoders.has(name)));
-    const isHome = ["decoder", "cache", "engine", "eviction"].includes(room);
+    const isHome = ["decoder", "cache", "engine", "eviction", "heads"].includes(room);
     const begins = /\blayout\.begin\(/.test(text) && path !== "src/engine/token-engine.ts";
     return (drives && !isHome) || begins ? [`${path} drives a decoder`] : [];
   });

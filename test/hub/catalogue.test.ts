@@ -15,8 +15,8 @@ import { fetchNamedModel, modelsIn } from "../../src/platform/node-models.js";
 import { hubFolder } from "../generate/support.js";
 import { builtCommand } from "../support/built.js";
 import { type LocalHub, startHub } from "./local-hub.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] === "1";
 const seed = Number(process.env["INSITU_SEED"] ?? 11);
 const story = new Map<string, Uint8Array>();
 let hub: LocalHub;
@@ -202,7 +202,7 @@ describe("on the command line", () => {
 
   test("pull, list, remove", async () => {
     const before = await insitu("models");
-    expect(before.stdout).toMatch(/^no models are kept in /);
+    expect(before.stdout).toMatch(/^no models are stored in /);
     expect(before.stdout).toMatch(/^smollm2-135m +1\d\d(\.\d)? MiB +q4 +apache-2\.0$/m);
     const pulled = await insitu("pull", "qwen3-0.6b");
     expect(pulled.stderr).toMatch(/^fetching onnx-community\/Qwen3-0\.6B-ONNX, q4: \S+ \S+ into /);

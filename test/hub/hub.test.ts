@@ -197,13 +197,13 @@ test("a disk that fills up: one sentence, nothing half-written", async () => {
 test("no such model, no such variant, no tokenizer, no network: one sentence each", async () => {
   const hub = { hubUrl, cache };
   expect(await refusal(fetchHubModel("tales/none", hub))).toMatch(
-    /"tales\/none" is neither a folder nor a model that the hub knows \(404\)/,
+    /"tales\/none" is neither a folder nor a model on the hub \(404\)/,
   );
   expect(await refusal(fetchHubModel("tales/small", { ...hub, variant: "q4" }))).toMatch(
     /has no ONNX file of that kind; it has onnx\/model\.onnx/,
   );
   expect(await refusal(fetchHubModel("tales/small", { ...hub, hubUrl: "http://127.0.0.1:1" }))).toMatch(
-    /the hub cannot be asked for it: /,
+    /the hub cannot be reached: /,
   );
   files.delete("tokenizer.json");
   expect(await refusal(fetchHubModel("tales/small", hub))).toMatch(/has no tokenizer\.json/);
@@ -338,12 +338,7 @@ describe("on the command line", () => {
 
   test.each([
     ["an unknown name", ["--model", "tales/none"], undefined, /"tales\/none" is neither a folder nor a model/],
-    [
-      "no network",
-      model,
-      "http://127.0.0.1:59999",
-      /the hub cannot be asked for it: .*ECONNREFUSED.*; check the network/,
-    ],
+    ["no network", model, "http://127.0.0.1:59999", /the hub cannot be reached: .*ECONNREFUSED.*; check the network/],
     [
       "an option that means nothing, before anything is fetched",
       [...model, "--top-p", "2"],
@@ -370,7 +365,7 @@ describe("on the command line", () => {
     expect([status, stdout, stderr.trim().split("\n").at(-1)]).toEqual([
       130,
       "",
-      "insitu: interrupted; what was fetched so far is kept",
+      "insitu: interrupted; what was downloaded so far is kept",
     ]);
     expect(filesBelow(cache).some((name) => name.endsWith("model.onnx.part"))).toBe(true);
     serve = undefined;
@@ -485,7 +480,7 @@ describe("a hub that cannot be trusted", () => {
   test("redirections without end, of the list and of a file", async () => {
     list = (_, __, response) =>
       void response.writeHead(302, { location: `${hubUrl}/api/models/tales/small/tree/main` }).end();
-    expect(await refusal(fetched())).toMatch(/cannot be asked for it: .*redirect/);
+    expect(await refusal(fetched())).toMatch(/cannot be reached: .*redirect/);
     list = undefined;
     const target = join(cache, "file");
     serve = (path, _, response) => {

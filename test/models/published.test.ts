@@ -106,8 +106,8 @@ function withFixedBatch(): Uint8Array {
   });
 }
 
-/** A file whose attention is onnxruntime's PagedAttention, with tokens behind each other, as the builder has it with `use_paged_attention`. */
-function withVendorsPages(readsLengths = false): Uint8Array {
+/** A file whose attention is onnxruntime's PagedAttention, with tokens behind each other, as the builder has it with `use_paged_attention`; logits of the last tokens alone with `prune_lm_head`. */
+function withVendorsPages({ readsLengths = false, prunes = false } = {}): Uint8Array {
   const model = readModel(publishedFiles("llama-int4-webgpu").get("model.onnx")!);
   const { graph } = model;
   const kept = [
@@ -128,7 +128,15 @@ function withVendorsPages(readsLengths = false): Uint8Array {
     const own = isCache ? ["num_blocks", "block_size", shape[1], 16] : ["num_tokens", ...shape.slice(2)];
     return [{ ...each, type: { ...each.type, shape: own } }];
   };
+  const lastTokens = (head: ModelNode): ModelNode[] => [
+    node("Slice", [told[0], "from", "to", "axis"], ["ends"]),
+    node("Sub", ["ends", "one"], ["lasts"]),
+    node("Gather", [head.inputs[0], "lasts"], ["last rows"], { axis: 0 }),
+    { ...head, inputs: ["last rows", ...head.inputs.slice(1)] },
+  ];
+  const numbers = { from: 1n, to: 2n ** 62n, axis: 0n };
   const nodes = graph.nodes.flatMap((each) => {
+    if (prunes && each.outputs[0] === "logits") return lastTokens(each);
     if (each.name.includes("attn_mask_reformat")) return [];
     if (each.opType !== "GroupQueryAttention") return [each];
     const [q, k, v, pastKey, pastValue, , , cos, sin] = each.inputs;
@@ -143,6 +151,13 @@ function withVendorsPages(readsLengths = false): Uint8Array {
       inputs: [...graph.inputs.flatMap(given), ...told.map((name, at) => value(name, "int32", shapes[at]))],
       outputs: [...graph.outputs.flatMap(given), ...(readsLengths ? [value("ends", "int32", ["batch_size + 1"])] : [])],
       valueInfo: [],
+      initializers: [
+        ...graph.initializers,
+        ...Object.entries(numbers).map(([name, number]) =>
+          initializer(name, new Tensor("int64", BigInt64Array.of(number), [1])),
+        ),
+        initializer("one", new Tensor("int32", Int32Array.of(1), [])),
+      ],
       nodes: [...nodes, ...(readsLengths ? [node("Identity", [told[0]], ["ends"])] : [])],
     },
   });
@@ -234,7 +249,10 @@ test("a state without rows: texts are onnxruntime's, in parts, with guesses, aga
   const longer = [...answers.prompt, ...first.slice(0, 3).map(({ token }) => token)];
   expectAnswers((await textOf(lm, longer)).slice(0, 9), { ...answers, steps: answers.steps.slice(3) }, 1e-4);
   const guessed: Step[] = [];
-  for await (const step of lm.generate(answers.prompt, { ...options, speculate: { ngram: 2, draft: 3 } }))
+  for await (const step of lm.generate(answers.prompt, {
+    ...options,
+    speculate: { ngram: 2, draft: 3, adaptive: false },
+  }))
     guessed.push(step);
   expectAnswers(guessed, answers, 1e-4);
   const texts: Step[][] = [[], []];
@@ -315,11 +333,16 @@ test.each(["linear", "paged"] as const)(
   },
 );
 
-test.each(["linear", "paged"] as const)(
-  "onnxruntime's PagedAttention, on %s caches: the text of the file without pages",
-  async (cache) => {
+test.each([
+  ["linear", false],
+  ["paged", false],
+  ["linear", true],
+  ["paged", true],
+] as const)(
+  "onnxruntime's PagedAttention, on %s caches, logits of the last tokens alone: %s: the text of the file without pages",
+  async (cache, prunes) => {
     const answers = publishedAnswers("llama-int4-webgpu")!;
-    const folder = writeFolder([...publishedFiles("llama-int4-webgpu"), ["model.onnx", withVendorsPages()]]);
+    const folder = writeFolder([...publishedFiles("llama-int4-webgpu"), ["model.onnx", withVendorsPages({ prunes })]]);
     const lm = await CausalLM.load(folder.path, { cache, threads: 1 });
     const texts: Step[][] = [[], []];
     const options = { maxTokens: 12, temperature: 0, ignoreEnd: true, logprobs: true } as const;
@@ -336,7 +359,10 @@ test.each(["linear", "paged"] as const)(
 );
 
 test("a PagedAttention whose lengths something else reads is refused by its name", async () => {
-  const folder = writeFolder([...publishedFiles("llama-int4-webgpu"), ["model.onnx", withVendorsPages(true)]]);
+  const folder = writeFolder([
+    ...publishedFiles("llama-int4-webgpu"),
+    ["model.onnx", withVendorsPages({ readsLengths: true })],
+  ]);
   await expect(CausalLM.load(folder.path)).rejects.toThrow(
     /com\.microsoft::PagedAttention \(2 nodes, the first is "\/model\/layers\.0\/attn/,
   );

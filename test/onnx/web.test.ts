@@ -177,7 +177,7 @@ describe("webPlatform", () => {
     await expectRejection(
       loadModel(`${base}/app/model.onnx`, webPlatform),
       "invalid-model",
-      /app\/model\.onnx is an HTML page, as servers send in place of a file that is not there/,
+      /app\/model\.onnx is an HTML page: servers send one in place of a missing file/,
     );
     await expect(webPlatform.openBeside(`${base}/app/model.onnx`, "weights.bin")).rejects.toThrow(/a web page/);
   });

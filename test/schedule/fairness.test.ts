@@ -1,8 +1,8 @@
 // One tenant floods, others come now and then: proved by counts of steps on the scheduler alone, over pools and budgets of every size. The seed is
 // printed; INSITU_SEED repeats one, INSITU_SOAK runs more worlds.
 import { describe, expect, test } from "vitest";
-import { FairPlaces } from "../../src/schedule/fair-places.js";
-import { Scheduler, type SchedulerOptions } from "../../src/schedule/scheduler.js";
+import { FairPlaces } from "../../packages/schedule/fair-places.js";
+import { Scheduler, type SchedulerOptions } from "../../packages/schedule/scheduler.js";
 import { MockBlocks } from "./mock-blocks.js";
 import { soak } from "../support/soak.js";
 

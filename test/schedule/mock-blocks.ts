@@ -1,7 +1,7 @@
 // Blocks written for the tests of the scheduler: what each row holds is kept, so that a text that read the wrong rows goes on wrongly. Shares
 // full blocks by the tokens before them, in one map of strings, which has nothing in common with the pool of pages.
 import { expect } from "vitest";
-import type { TextBlocks } from "../../src/schedule/text-blocks.js";
+import type { TextBlocks } from "../../packages/schedule/text-blocks.js";
 
 interface Block {
   rows: number[];

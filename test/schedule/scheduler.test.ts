@@ -1,8 +1,8 @@
 // The scheduler alone, driven by random arrivals and cancellations over a model whose next token follows from the rows in its blocks: wrong
 // rows make wrong texts. The seed is printed; INSITU_SEED repeats one, INSITU_SOAK runs all steps.
 import { describe, expect, test } from "vitest";
-import { FairPlaces } from "../../src/schedule/fair-places.js";
-import { Scheduler, type SchedulerOptions } from "../../src/schedule/scheduler.js";
+import { FairPlaces } from "../../packages/schedule/fair-places.js";
+import { Scheduler, type SchedulerOptions } from "../../packages/schedule/scheduler.js";
 import { MockBlocks } from "./mock-blocks.js";
 import { soak } from "../support/soak.js";
 

@@ -307,7 +307,7 @@ describe("texts that are too long", () => {
 
   test("prompts are counted before they become tokens", async () => {
     const { message } = await refused(completions, { prompt: Array(60).fill(word.slice(0, 60_000)) });
-    expect(message).toBe("prompt: at most 16 texts may be asked for at once, got 60");
+    expect(message).toBe("prompt: at most 16 completions can be asked for at once, got 60");
   });
 
   test("what is long and fits is read in turns with others", async () => {

@@ -167,7 +167,7 @@ test("one text that fails takes its own request along, and no other", async () =
   await until(() => running.engine.figures().waiting === 1);
   script = {
     text: "a",
-    fails: new InsituError("invalid-model", "the model's logits are no numbers to choose by: the largest is NaN"),
+    fails: new InsituError("invalid-model", "the model's logits cannot be sampled: the largest is NaN"),
   };
   const asked = running.post(chat, { messages });
   await until(() => running.engine.figures().waiting === 2);

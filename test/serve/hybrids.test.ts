@@ -7,8 +7,8 @@ import { createEngine } from "../../packages/serve/running/create-engine.js";
 import type { Tensor } from "../../src/tensor/tensor.js";
 import { hybridFolder } from "../support/hybrid-decoder.js";
 import { submit, tokensAlone } from "./engine-support.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const folder = hybridFolder({ positions: 2304 });
 afterAll(() => folder.remove());
 
@@ -92,7 +92,7 @@ test("of a prefix of 2,000 tokens that was seen, only its last block is read aga
   await engine.close();
   const store = { load: async () => [], save: async () => {}, close: async () => {} };
   expect(() => createEngine(lm, { prefixes: { store, fingerprint: "x" } as never })).toThrow(
-    /option prefixes keeps blocks of keys and values, and the model has states without rows/,
+    /option prefixes keeps blocks of keys and values, and the model also has recurrent states/,
   );
   await lm.release();
 });

@@ -210,7 +210,7 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU that goes away", () => {
     expect(await health()).toBe(503);
     for (const response of [await post({}), await post({})])
       expect(await response.json()).toMatchObject({
-        error: { message: "the GPU was lost, and this server cannot load its model again: it has to be started anew" },
+        error: { message: "the GPU was lost, and this server cannot load its model again: it has to be restarted" },
       });
     expect(lines).toHaveLength(1);
     await until(() => failed.length > 1);

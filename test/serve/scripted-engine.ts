@@ -80,7 +80,7 @@ export class ScriptedEngine implements Engine {
   }
 
   submit(request: TextRequest, listener: TextListener): RunningText {
-    if (this.#closed) throw new InsituError("closed", "the server takes no texts any more");
+    if (this.#closed) throw new InsituError("closed", "the server accepts no new requests");
     if (request.prompt.length >= this.context)
       throw new InsituError("context-overflow", `${request.prompt.length} tokens, the context holds ${this.context}`);
     if (this.#waiting.length >= this.#most)
@@ -129,7 +129,7 @@ export class ScriptedEngine implements Engine {
     this.#closed = true;
     for (const slot of [...this.#running, ...this.#waiting]) {
       this.#drop(slot);
-      slot.listener.failed(new InsituError("closed", "the server was closed before the text was finished"));
+      slot.listener.failed(new InsituError("closed", "the server was closed before the completion was finished"));
     }
     return Promise.resolve();
   }

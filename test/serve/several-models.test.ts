@@ -9,8 +9,9 @@ import { join } from "node:path";
 import { CausalLM, EmbeddingModel } from "../../src/index.node.js";
 import { writeEncoder, writeRanker } from "../generate/embedding-folders.js";
 import { createServer, type ModelSource, type Server, type ServerOptions } from "../../packages/serve/server.js";
+import { soak } from "../support/soak.js";
 
-const rounds = process.env["INSITU_SOAK"] === undefined ? 8 : 100;
+const rounds = soak ? 100 : 8;
 
 /** A model takes about so much: its weights and its pages. */
 const bytesOf = (lm: CausalLM): number =>
@@ -158,9 +159,13 @@ test("with room for both, each is loaded once; aliases, a default, and names tha
 test("pinned ones stay, and one that cannot be beside them is refused", async () => {
   const memory = Math.round(1.6 * (await oneModelBytes()));
   const loads = new Loads();
-  const ask = serve([loads.source("wolf", { pinned: true }), loads.source("fox")], { memory });
+  const ask = serve([loads.source("wolf", { pinned: true }), loads.source("fox")], { memory, keepAlive: 600 });
   await server!.ready;
   expect(await models()).toMatchObject([{ id: "wolf", state: "ready", pinned: true }, { state: "unloaded" }]);
+  const ps = (await (await server!.fetch(new Request("http://localhost/api/ps"))).json()) as {
+    readonly models: readonly { readonly name: string; readonly expires_at: string }[];
+  };
+  expect(ps.models).toMatchObject([{ name: "wolf", expires_at: expect.stringMatching(/^2[1-9]\d\d-/) as string }]);
   const { status, body } = await ask("fox");
   expect([status, JSON.stringify(body)]).toEqual([500, expect.stringMatching(/out-of-memory/)]);
   expect((await ask("wolf")).status).toBe(200);
@@ -250,8 +255,8 @@ test("embeddings and ranking by models of their own, and by official clients", a
       ["embeddings", { model: "encoder", input: "w5", dimensions: 65 }, 400, "at most 64"],
       ["embeddings", { model: "encoder", input: "w5", prompt_name: "bear" }, 400, "query"],
       ["embeddings", { model: "ranker", input: "w5" }, 400, "cross encoder"],
-      ["embeddings", { model: "wolf", input: "w5" }, 400, "no hidden state"],
-      ["rerank", { model: "wolf", query: "w5", documents: ["w5"] }, 400, "no hidden state"],
+      ["embeddings", { model: "wolf", input: "w5" }, 400, "does not output its hidden state"],
+      ["rerank", { model: "wolf", query: "w5", documents: ["w5"] }, 400, "does not output its hidden state"],
       ["rerank", { model: "encoder", query: "w5", documents: [] }, 400, "documents"],
       ["completions", { model: "encoder", prompt: "w5" }, 400, "makes embeddings"],
     ] as const) {

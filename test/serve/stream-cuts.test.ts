@@ -9,6 +9,7 @@ import type { Answer } from "../../packages/serve/wire/answer.js";
 import { OllamaAnswer } from "../../packages/serve/wire/ollama-answer.js";
 import type { TextEvent } from "../../packages/serve/wire/text-event.js";
 import { eventsOf as dialogueEvents } from "../dialogue/support.js";
+import { soak } from "../support/soak.js";
 
 const model = "scripted";
 const messages = [{ role: "user" as const, content: "How is it?" }];
@@ -54,7 +55,7 @@ describe("streams that are cut anywhere come to the whole", () => {
     fc.array(fc.nat(), { maxLength: 12 }),
   );
   const replyOf = (cities: readonly string[]): string => `So — 晴れ.</think>I look.\n${cities.map(block).join("\n")}`;
-  const numRuns = process.env["INSITU_SOAK"] === undefined ? 60 : 2000;
+  const numRuns = soak ? 2000 : 60;
 
   test("Anthropic's", async () => {
     await fc.assert(

@@ -234,7 +234,7 @@ describe("what stays as it is", () => {
       ...pasts,
     };
     await expect(session.run(feeds)).rejects.toThrow(
-      /input "position_ids" must count on by one, alike in every sample, where lengths are left out, got 1 at \[1,0\]: texts with padding/,
+      /input "position_ids" must increase by one, alike in every sample, if lengths are not given, got 1 at \[1,0\]: run padded prompts/,
     );
     await session.release();
   });

@@ -330,7 +330,7 @@ describe("what is refused", () => {
     [
       "an input with a default",
       { e: "b2" },
-      /pairs: "e" has a default, and what has a default is fed or constant, never held/,
+      /pairs: "e" has a default, and an input with a default is fed or constant, never held/,
     ],
     ["no name", { a: null }, /pairs: "a" must name an output, got object/],
     ["no object", "a=a2", /pairs: must be an object of output names by input name, got string/],

@@ -204,7 +204,7 @@ test("a ring that has come round goes on in one of its own size alone", async ()
   const late = await state.save();
   expect(contentBytes(late)).toBe(4 * 16);
   await expect(create(8).state.restore(late)).rejects.toThrow(
-    'the saved state has cache "float16" as a ring of 4 rows that has come round, which one of 8 cannot go on with',
+    'the saved state has cache "float16" as a ring of 4 rows that has wrapped around, which one of 8 cannot continue',
   );
   const [{ state: same }, { state: wider }] = [create(4), create(8)];
   await same.restore(late);

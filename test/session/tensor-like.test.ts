@@ -147,7 +147,7 @@ describe.each(backends)("on %s", (backend) => {
       [{ type: "float32", data: new Float32Array(2) }, /must be a Tensor/],
       [{ type: "float32", dims: [2] }, /must be a Tensor/],
       [new Float32Array(2), /must be a Tensor/],
-      [new Proxy(new Tensor("float32", [1, 2], [2]), {}), /: Tensor: .* it was disposed, or a proxy stands before it/],
+      [new Proxy(new Tensor("float32", [1, 2], [2]), {}), /: Tensor: .* it was disposed, or is behind a proxy/],
     ];
     const feeds = feedsOf(plain);
     const into = Float32Array.of(-1, -1);

@@ -6,8 +6,8 @@ import { CausalLM } from "../../src/entry/node.js";
 import { findChromium, howToInstall, startChromium } from "../browser/chromium.js";
 import { serveScript } from "../serve/scripted-engine.js";
 import { ask, gzipBytes, importedBy, openPage, picture, ready, seriousFaults, serveSite } from "./support.js";
+import { soak } from "../support/soak.js";
 
-const soak = process.env["INSITU_SOAK"] !== undefined;
 const chromium = findChromium();
 if (chromium === undefined) console.log(howToInstall);
 
@@ -152,12 +152,20 @@ describe.skipIf(chromium === undefined)("over a server", () => {
     for (let turn = 0; turn < 30; turn++) await ask(page, `turn ${turn}`);
     expect(await page.locator(".message").count()).toBe(60);
     await picture(page, "long");
+    await page.setViewportSize({ width: 360, height: 740 });
+    await page.locator(".list-button").click();
+    await picture(page, "list");
+    await page.keyboard.press("Escape");
     answer = streamed;
     await page.getByRole("button", { name: "New", exact: true }).click();
+    const made = (): number => served.engine.figures().madeTokens;
+    const before = made();
     await page.locator("#say").fill("How does a cache grow in place?");
     await page.locator("#say").press("Enter");
-    await page.locator(".message.assistant pre").first().waitFor();
+    // Held in the middle of a table.
+    while (made() - before < 190) await new Promise(setImmediate);
     served.engine.held = true;
+    await page.locator(".message.assistant td").first().waitFor();
     await picture(page, "streaming");
     served.engine.go();
     await expect.poll(() => page.locator('[aria-busy="true"]').count()).toBe(0);
@@ -199,7 +207,7 @@ describe.skipIf(chromium === undefined)("in the browser alone", () => {
     await page.getByText(/All \d+ caches are written in place/).waitFor();
     expect(await page.locator("[data-verdict]").innerText()).toMatch(/in place: \S/);
     await page.getByRole("button", { name: /Once upon a time/ }).click();
-    await page.locator(".spans span").first().waitFor();
+    await page.locator(".run span").first().waitFor();
     // The service worker fetches the rest once the first answer is there, which may be by now.
     const worker = site.requests.findIndex((line) => line.startsWith("/sw.js"));
     const before = site.requests.slice(0, worker < 0 ? undefined : worker);

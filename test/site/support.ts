@@ -75,21 +75,31 @@ export async function seriousFaults(page: Page): Promise<string[]> {
     .flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => id + ": " + html.slice(0, 160) + " " + failureSummary)))`);
 }
 
-/** Keeps a picture of the page at three widths, light and dark. */
+/** A phone, a tablet, a desk, and 4K. */
+const screens = [
+  [360, 740],
+  [768, 800],
+  [1280, 800],
+  [3840, 2160],
+] as const;
+
+/** Keeps a picture of the page on every screen, light and dark, where axe-core finds nothing serious. */
 export async function picture(page: Page, name: string): Promise<void> {
   mkdirSync(pictures, { recursive: true });
   const corner = page.locator(".debug");
   await corner.evaluateAll((all) => all.forEach((each) => ((each as HTMLElement).style.visibility = "hidden")));
   for (const colorScheme of ["light", "dark"] as const)
-    for (const width of [360, 768, 1280]) {
+    for (const [width, height] of screens) {
       await page.emulateMedia({ colorScheme });
-      await page.setViewportSize({ width, height: width === 360 ? 740 : 800 });
+      await page.setViewportSize({ width, height });
       // Two frames, in which what follows the size and the scheme is drawn.
       await page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))");
       expect(await page.evaluate("document.documentElement.scrollWidth"), `${name} ${width}`).toBeLessThanOrEqual(
         width,
       );
       await page.screenshot({ path: join(pictures, `${name}-${width}-${colorScheme}.png`) });
+      if (width === 360 || width === 1280)
+        expect(await seriousFaults(page), `${name} ${width} ${colorScheme}`).toEqual([]);
     }
   await corner.evaluateAll((all) => all.forEach((each) => ((each as HTMLElement).style.visibility = "")));
   await page.emulateMedia({ colorScheme: null });

@@ -5,8 +5,9 @@ import type { ElementType } from "../../src/tensor/element-type.js";
 import { View } from "../../src/tensor/view.js";
 import { writeNumbers } from "../../src/tensor/access.js";
 import { type FastCall, openVariant, randomFrom, randomView, seed, tryCall, type Variant } from "./fast-path.js";
+import { soak } from "../support/soak.js";
 
-const rounds = process.env["INSITU_SOAK"] === undefined ? 40 : 500;
+const rounds = soak ? 500 : 40;
 const domain = "com.microsoft";
 let variants: Variant[] = [];
 

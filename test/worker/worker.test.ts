@@ -1,13 +1,19 @@
 // insitu/worker in Node: a model in a thread of its own says what the library says in this one, and this one stays free meanwhile. What
 // browsers do with it is in test/browser.
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { InsituError } from "../../src/base/error.js";
 import { generatedDecoder } from "../../tools/demo/decoder.js";
 import * as here from "../../src/entry/node.js";
+import * as library from "../../src/index.node.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { Tensor } from "../../src/tensor/tensor.js";
-import { CausalLM, InferenceSession } from "../../packages/worker/node.js";
+import { CausalLM, EmbeddingModel, InferenceSession } from "../../packages/worker/node.js";
+import { writeEncoder, writeRanker } from "../generate/embedding-folders.js";
 import { hubFolder } from "../generate/support.js";
+import { hermesTemplate } from "../serve/scripted-engine.js";
 
 const folder = hubFolder("llama_op24");
 let lm: CausalLM;
@@ -107,7 +113,7 @@ describe("a language model", () => {
     expect([remote.messages, remoteFork.messages]).toEqual([own.messages, ownFork.messages]);
     const reading = own.send("four")[Symbol.asyncIterator]();
     await reading.next();
-    expect(() => own.fork()).toThrow(/the answer before is still being made/);
+    expect(() => own.fork()).toThrow(/the previous answer is still being generated/);
     await reading.return(undefined);
     for (const chat of [own, ownFork]) chat.release();
     for (const chat of [remote, remoteFork]) await chat.release();
@@ -215,6 +221,43 @@ describe("a language model", () => {
     expect(() => lm.generate("a", { templateOptions: { tools: [() => 1] } })).toThrow(/cannot be sent to a worker/);
   });
 
+  test("has every name that the library's model has, and its chats, texts and tokenizer", () => {
+    const names = (of: object): string[] =>
+      of === Object.prototype ? [] : [...Object.getOwnPropertyNames(of), ...names(Object.getPrototypeOf(of) as object)];
+    const lacking = (own: object, remote: object): string[] =>
+      [...new Set(names(own))].filter((name) => !names(remote).includes(name)).toSorted();
+    // For servers, which have the model in their own thread; a session of one's own is InferenceSession of insitu/worker.
+    const forServers = ["constrain", "dialogue", "forServers", "pagedDecoder", "session", "source"];
+    expect(lacking(local, lm)).toEqual(forServers);
+    expect(lacking(local.chat(), lm.chat())).toEqual([]);
+    expect(lacking(local.generate("a"), lm.generate("a"))).toEqual([]);
+    expect(lacking(local.reply([{ role: "user", content: "a" }]), lm.reply([{ role: "user", content: "a" }]))).toEqual(
+      [],
+    );
+    const steps = ["encodeChatSteps", "encodeSteps", "grammarVocabulary", "templateSource"];
+    expect(lacking(local.tokenizer, lm.tokenizer)).toEqual(steps);
+    // A draft is a model, and lives in a thread of its own.
+    for (const draft of [local, lm])
+      expect(() => lm.generate("a", { speculate: { draft: draft as never } })).toThrow(
+        /speculate\.draft is a model, and a model does not cross/,
+      );
+  });
+
+  test("a loading that nobody wants any more ends with its thread", async () => {
+    const stop = new AbortController();
+    const loading = CausalLM.load(folder.path, { threads: 1, hub: { signal: stop.signal } });
+    stop.abort(new Error("another one"));
+    expect(await refusal(loading)).toMatchObject({ message: "another one" });
+    const late = CausalLM.load(folder.path, { hub: { signal: stop.signal } });
+    expect(await refusal(late)).toMatchObject({ message: "another one" });
+    expect(await refusal(CausalLM.load(folder.path, { hub: { signal: 7 as never } }))).toMatchObject({
+      code: "invalid-argument",
+    });
+    const other = await CausalLM.load(folder.path, { threads: 1, hub: { signal: new AbortController().signal } });
+    expect(await other.decode(await other.encode("wolf"))).toBe("wolf");
+    await other.release();
+  });
+
   test("a thread that was released refuses, and its texts end", async () => {
     const other = await CausalLM.load(folder.path, { threads: 1 });
     const reading = other.generate("abc", greedy)[Symbol.asyncIterator]();
@@ -225,6 +268,60 @@ describe("a language model", () => {
     expect(() => other.generate("a")).toThrow(/the model was released/);
     await reading.return(undefined);
   });
+});
+
+test("replies to messages, with tools that run on this side; objects and bytes as they come", async () => {
+  const options = { threads: 1, chatTemplate: hermesTemplate };
+  const [remote, own] = [await CausalLM.load(undefined, options), await here.CausalLM.load(undefined, options)];
+  const parameters = { type: "object", properties: { city: { enum: ["Bern", "Ulm"] } }, required: ["city"] };
+  const asked: unknown[] = [];
+  const tools = { weather: { parameters, execute: (given: unknown) => (asked.push(given), "warm") } };
+  const messages = [{ role: "user", content: "How warm is it?" }];
+  const given = { seed: 7, maxTokens: 90, tools, toolChoice: "required" as const, parallelToolCalls: false };
+  const events = async (from: Pick<CausalLM | here.CausalLM, "reply">): Promise<unknown[]> => {
+    const all: unknown[] = [];
+    // Calls have names of their own.
+    for await (const event of from.reply(messages, given).events())
+      all.push(JSON.stringify(event).replace(/call_\w+/g, "call"));
+    return all;
+  };
+  const wanted = await events(own);
+  expect(wanted.join()).toContain("tool-result");
+  expect(await events(remote)).toEqual(wanted);
+  expect(asked).toHaveLength(2);
+
+  const schema = { type: "object", properties: { name: { type: "string", maxLength: 9 } }, required: ["name"] };
+  const object = await remote.streamObject<{ name: string }>(schema, "A hero:", { seed: 1 });
+  const states: unknown[] = [];
+  for await (const state of object) states.push(state);
+  expect(states.length).toBeGreaterThan(1);
+  expect(await object.object()).toEqual((await own.generateObject(schema, "A hero:", { seed: 1 })).object);
+  const text = new Response(remote.generate("The wolf", { seed: 1, maxTokens: 8 }).toReadableStream()).text();
+  expect(await text).toBe(await own.generate("The wolf", { seed: 1, maxTokens: 8 }).text());
+  await Promise.all([remote.release(), own.release()]);
+});
+
+test("embeds and ranks as the library does", async () => {
+  const place = mkdtempSync(join(tmpdir(), "insitu-worker-"));
+  const texts = ["w5 w6", "w7", "w8 w9 w10"];
+  for (const write of [(at: string) => writeEncoder(at, "mean_tokens"), writeRanker]) {
+    const at = write(join(place, write === writeRanker ? "ranker" : "encoder"));
+    const remote = await EmbeddingModel.load(at, { threads: 1 });
+    const own = await library.EmbeddingModel.load(at, { threads: 1 });
+    for (const name of ["config", "pooling", "isCrossEncoder", "prompts", "maxTokens"] as const)
+      expect(remote[name]).toEqual(own[name]);
+    expect(remote.backend).toBe("wasm");
+    expect(await remote.rank("w5", texts)).toEqual(await own.rank("w5", texts));
+    const vectors = await refusal(remote.embed(texts));
+    if (own.isCrossEncoder) expect(vectors).toMatchObject({ code: "invalid-argument" });
+    else expect(await remote.embed(texts)).toEqual(await own.embed(texts));
+    await expect(remote.embed("w5", { signal: AbortSignal.abort(new Error("not any more")) })).rejects.toThrow(
+      "not any more",
+    );
+    await Promise.all([remote.release(), own.release()]);
+  }
+  expect(await refusal(EmbeddingModel.load(join(place, "nowhere")))).toMatchObject({ code: "invalid-model" });
+  rmSync(place, { recursive: true });
 });
 
 test("a session runs there too: states stay, feeds are copied, results are handed over", async () => {

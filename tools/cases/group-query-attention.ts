@@ -170,6 +170,28 @@ export const cases: readonly OpCase[] = [
     op: "GroupQueryAttention",
     domain,
     opset: 1,
+    shows: "of a padded prompt a window cache keeps each sample's own last rows",
+    attrs: { ...one, local_window_size: 2, sliding_window_cache: 1 },
+    inputs: [
+      floats([2, 3, 2], new Array<number>(12).fill(0)),
+      floats([2, 3, 2], [1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 9, 9]),
+      floats([2, 3, 2], [1, 1, 2, 2, 3, 3, 4, 4, 6, 6, 9, 9]),
+      floats([2, 1, 2, 2], new Array<number>(8).fill(7)),
+      floats([2, 1, 2, 2], new Array<number>(8).fill(7)),
+      of("int32", [2], [2, 1]),
+      total(3),
+    ],
+    // What stands behind a sample's length sees the last of its own.
+    outputs: [
+      floats([2, 3, 2], [1, 1, 1.5, 1.5, 2.5, 2.5, 4, 4, 5, 5, 5, 5]),
+      floats([2, 1, 2, 2], [2, 2, 3, 3, 4, 4, 5, 5]),
+      floats([2, 1, 2, 2], [2, 2, 3, 3, 4, 4, 6, 6]),
+    ],
+  },
+  {
+    op: "GroupQueryAttention",
+    domain,
+    opset: 1,
     shows: "keys are brought to unit size and weighed before they are stored",
     attrs: { ...one, qk_norm_epsilon: { float: 0 } },
     inputs: [

@@ -173,6 +173,23 @@ export const cases: readonly OpCase[] = [
     op: "QMoE",
     domain,
     opset: 1,
+    shows: "weights in blocks, packed for CUDA's kernels",
+    attrs: { k: 1, block_size: 16 },
+    inputs: [
+      float32([1, 32], repeat(1, 32)),
+      float32([1, 1], [0]),
+      bytes([1, 32, 32], repeat(0, 1024)),
+      float32([1, 64, 2], repeat(0, 128)),
+      undefined,
+      bytes([1, 64, 16], repeat(0, 1024)),
+      float32([1, 32, 4], repeat(0, 128)),
+    ],
+    throws: /fc1_experts_weights \[1,32,32\] lie as CUDA's kernels read them; export them as \[1,64,16\]/,
+  },
+  {
+    op: "QMoE",
+    domain,
+    opset: 1,
     shows: "scales of other blocks than block_size says",
     attrs: { k: 1, block_size: 16 },
     inputs: [

@@ -1,4 +1,4 @@
-/** `insitu conformance`: runs every case below a folder in ONNX's backend-test layout. */
+/** `insitu conformance`: runs every case in a folder of ONNX's backend-test layout. */
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { basename, join, relative } from "node:path";
 import { InsituError } from "#insitu/base/error.js";

@@ -33,7 +33,7 @@ export async function withBreakEven(
   const measurable = { ...prefixes, computeBlock };
   const found = await measureBreakEven(measurable, pages, computeBlock);
   if (found === undefined) {
-    prefixes.tell?.("the store did not answer when the server began: what it takes is measured when it does");
+    prefixes.tell?.("the store did not answer when the server began: its speed is measured when it does");
     return measurable;
   }
   prefixes.tell?.(found.told);

@@ -55,7 +55,7 @@ export function createEngine(model: EngineModel, options: EngineOptions = {}): E
   if (prefixes !== undefined && decoder.pages.states !== undefined)
     throw new InsituError(
       "invalid-argument",
-      `option prefixes keeps blocks of keys and values, and the model has states without rows beside them, "${decoder.pages.stateNames[0]}" for one: leave the store out; prefixes are shared in memory all the same`,
+      `option prefixes keeps blocks of keys and values, and the model also has recurrent states, "${decoder.pages.stateNames[0]}" for one: leave the store out; prefixes are still shared in memory`,
     );
   const usual = decoder.goesAhead ? running.device : running.host;
   const { mostRunning = Math.min(usual, tokenBudget), watermark = Math.ceil(blocks / 100) } = options;

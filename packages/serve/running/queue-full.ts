@@ -10,7 +10,7 @@ export class QueueFullError extends InsituError {
   constructor(waiting: number, retryAfterSeconds: number) {
     super(
       "queue-full",
-      `the queue is full, and this key has its share of it, with ${waiting} texts that wait: ask again in ${retryAfterSeconds} s`,
+      `the queue is full, and this key has its share of it, with ${waiting} completions waiting: try again in ${retryAfterSeconds} s`,
     );
     this.retryAfterSeconds = retryAfterSeconds;
   }

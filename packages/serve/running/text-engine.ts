@@ -384,4 +384,4 @@ const savedText = ({ owner, tokens }: MadeText): { readonly salt: string; readon
 });
 
 const closed = (): InsituError =>
-  new InsituError("closed", "the engine takes nothing in any more: it drains, or was closed");
+  new InsituError("closed", "the engine accepts nothing new: it is draining, or was closed");

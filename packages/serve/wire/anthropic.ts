@@ -218,7 +218,7 @@ function blockText(given: Block, param: string): string {
   if (given.type === "text") return readBody(textBlock, given, param).text;
   throw badField(
     `${param}.type`,
-    `${param}.type: messages are text here, got a block of type "${given.type}"`,
+    `${param}.type: only text is supported, got a block of type "${given.type}"`,
     "unsupported",
   );
 }

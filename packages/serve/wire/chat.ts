@@ -105,7 +105,7 @@ export function refuseFields(body: Readonly<Record<string, unknown>>, fields: Re
 /** How many texts are wanted. */
 export function choicesOf(n: number | null | undefined, { choices }: RequestLimits): number {
   if (typeof n === "number" && n > choices)
-    throw badField("n", `n: at most ${choices} texts may be asked for here, got ${n}`);
+    throw badField("n", `n: at most ${choices} completions can be asked for, got ${n}`);
   return n ?? 1;
 }
 

@@ -27,7 +27,7 @@ import { addEvent, emptyText, type TextEvent, type ToldToken, type Usage, type W
 const tokens = tokensOf({ least: 1 });
 
 /** Fields that would change the answer and are not there. */
-const refused = { suffix: "texts are continued at their end only" };
+const refused = { suffix: "text is continued at its end only" };
 
 /** Text, tokens, or several of either. */
 export const promptField = z.union([z.string(), tokens, textsOf({ least: 1 }), listOf(tokens, { least: 1 })]);
@@ -59,14 +59,18 @@ export async function prepareCompletion(given: unknown, model: ServedModel, limi
   const n = choicesOf(body.n, limits);
   if (stream_options && stream !== true) throw badField("stream_options", "stream_options: only a stream has options");
   if (typeof best_of === "number" && best_of !== n)
-    throw badField("best_of", "best_of: texts that are made and not shown are not supported", "unsupported");
+    throw badField(
+      "best_of",
+      "best_of: completions that are generated and not returned are not supported",
+      "unsupported",
+    );
   if (echo === true && typeof logprobs === "number")
-    throw badField("echo", "echo: the prompt's log-probabilities are not told", "unsupported");
+    throw badField("echo", "echo: the prompt's log-probabilities are not returned", "unsupported");
   const several = severalOf(asked);
   if (several.length * n > limits.choices)
     throw badField(
       "prompt",
-      `prompt: at most ${limits.choices} texts may be asked for at once, got ${several.length * n}`,
+      `prompt: at most ${limits.choices} completions can be asked for at once, got ${several.length * n}`,
     );
   const prompts = await promptsOf(several, "prompt", model);
   const stop = stopsOf(body);

@@ -32,7 +32,7 @@ export async function prepareEmbedded(
   if (texts.length > limits.messages)
     throw badField("input", `input: at most ${limits.messages} are taken, got ${texts.length}`);
   if (!texts.every((text) => typeof text === "string"))
-    throw badField("input", `input: the model "${name}" embeds texts, not tokens`, "unsupported");
+    throw badField("input", `input: the model "${name}" embeds text, not tokens`, "unsupported");
   const wanted = prompt_name ?? input_type ?? undefined;
   if (typeof prompt_name === "string" && !Object.hasOwn(embedder.prompts, prompt_name))
     throw badField(
@@ -68,7 +68,11 @@ export async function prepareEmbeddings(given: unknown, model: ServedModel, limi
   const { engine } = model;
   const { embed } = engine;
   if (embed === undefined)
-    throw badField("model", `the model "${model.name}" has no embeddings: it hands out no hidden state`, "unsupported");
+    throw badField(
+      "model",
+      `the model "${model.name}" has no embeddings: it does not output its hidden state`,
+      "unsupported",
+    );
   const several = severalOf(body.input);
   if (several.length > limits.messages)
     throw badField("input", `input: at most ${limits.messages} are taken, got ${several.length}`);

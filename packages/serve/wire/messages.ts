@@ -46,7 +46,7 @@ export function contentText(content: Message["content"], param: string): string 
       if (typeof said === "string") return said;
       throw badField(
         `${param}[${at}].type`,
-        `${param}[${at}].type: messages are text here, got a part of type "${type}"`,
+        `${param}[${at}].type: only text is supported, got a part of type "${type}"`,
       );
     })
     .join("");

@@ -20,6 +20,8 @@ export interface ListedModel {
   readonly created: number;
   /** What makes its texts, where that is loaded. */
   readonly model?: ServedModel | undefined;
+  /** It is not let go of. */
+  readonly pinned: boolean;
   /** Bytes that it took when it was loaded last. */
   readonly bytes?: number | undefined;
   /** What makes embeddings. */
@@ -62,10 +64,10 @@ const forever = 100 * 365 * 24 * 3600;
 /** `/api/ps`: those that are loaded, and how long they stay so if nobody asks. */
 export async function psBody(models: readonly ListedModel[], keepAlive: number): Promise<object> {
   const loaded = models.filter(({ model, embedder }) => model !== undefined || embedder !== undefined);
-  const expires_at = timeOf(Date.now() / 1000 + Math.min(keepAlive, forever));
+  const now = Date.now() / 1000;
   const entries = loaded.map(async (each) => ({
     ...(await entryOf(each)),
-    expires_at,
+    expires_at: timeOf(now + (each.pinned ? forever : Math.min(keepAlive, forever))),
     size_vram: each.model?.lm.session.backend === "webgpu" ? sizeOf(each) : 0,
     ...(each.model === undefined ? {} : { context_length: each.model.engine.context }),
   }));

@@ -82,8 +82,8 @@ const chatBody = z.object({
 
 /** Fields that would change the answer and are not there. */
 const refused = {
-  suffix: "texts are continued at their end only",
-  template: "the model has a template of its own; raw takes prompts as they are",
+  suffix: "text is continued at its end only",
+  template: "the model has its own template; raw takes prompts without one",
   images: "texts only",
 };
 
@@ -164,7 +164,11 @@ async function prepared(
   }
   const { think } = body;
   if (think !== undefined && think !== null && think !== false && !model.lm.dialogue.hasParts)
-    throw badField("think", `think: the model "${model.name}" has no thoughts that are known here`, "unsupported");
+    throw badField(
+      "think",
+      `think: the model "${model.name}" has no reasoning format that is known here`,
+      "unsupported",
+    );
   const reply = await readReply(model, {
     messages: asked.messages,
     param: "messages",

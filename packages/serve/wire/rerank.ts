@@ -57,7 +57,11 @@ export async function prepareRerank(given: unknown, model: ServedModel, limits: 
   const { query, texts, answer } = readRerank(given, limits);
   const { embed } = model.engine;
   if (embed === undefined)
-    throw badField("model", `the model "${model.name}" ranks nothing: it hands out no hidden state`, "unsupported");
+    throw badField(
+      "model",
+      `the model "${model.name}" cannot rank: it does not output its hidden state`,
+      "unsupported",
+    );
   const [asked, ...documents] = await promptsOf([query, ...texts], "documents", model);
   return async (signal, { tenant }) => {
     const of = await embed(asked, signal, { tenant });

@@ -78,7 +78,7 @@ export function structureRule(body: z.infer<z.ZodObject<typeof structureFields>>
   ];
   const [first, second] = all.filter(([, rule]) => rule !== undefined);
   if (second !== undefined)
-    throw badField(second[0], `${second[0]}: a text obeys one rule, and ${first[0]} has one already`, "invalid_value");
+    throw badField(second[0], `${second[0]}: excluded by ${first[0]}; give one of the two`, "invalid_value");
   return { rule: first?.[1], param: first?.[0] ?? "response_format" };
 }
 

@@ -37,7 +37,7 @@ const outputItem = z.object({ call_id: z.string(), output: messageField.shape.co
 const refused = {
   previous_response_id: "nothing is kept between requests; send the conversation as input",
   conversation: "nothing is kept between requests; send the conversation as input",
-  background: "answers are made while the request is open",
+  background: "answers are generated while the request is open",
   prompt: "there are no stored prompts; send instructions and input",
 };
 

@@ -42,7 +42,7 @@ export function endTokensOf(
   isRuled: boolean,
 ): ReadonlySet<number> {
   if (ignore_eos !== true) return ends;
-  if (isRuled) throw badField("ignore_eos", "ignore_eos: a text that must obey a format has to end", "unsupported");
+  if (isRuled) throw badField("ignore_eos", "ignore_eos: structured output has to end", "unsupported");
   return new Set();
 }
 
@@ -66,11 +66,11 @@ export function maxTokensOf(
   if (room < 1)
     throw badField(
       param,
-      `the prompt has ${promptTokens} tokens, and the context holds ${context} for prompt and text together`,
+      `the prompt has ${promptTokens} tokens, and the context holds ${context} for prompt and completion together`,
       "context_length_exceeded",
     );
   if (typeof wanted === "number" && wanted > limits.newTokens)
-    throw badField(field, `${field}: at most ${limits.newTokens} may be asked for here, got ${wanted}`);
+    throw badField(field, `${field}: at most ${limits.newTokens} can be asked for, got ${wanted}`);
   return Math.min(wanted ?? Infinity, room, limits.newTokens);
 }
 
@@ -91,7 +91,7 @@ export function priorityOf(
     throw badField(
       "priority",
       limits.priority === 0
-        ? "priority: all requests are alike here, unless the server is started with --max-priority"
+        ? "priority: the server has to be started with --max-priority"
         : `priority: must be from ${-limits.priority} to ${limits.priority}, got ${given}`,
       "unsupported",
     );

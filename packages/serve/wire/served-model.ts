@@ -99,14 +99,14 @@ export class ServedModel {
     } catch (error) {
       if (!(error instanceof InsituError)) throw apiErrorOf(error);
       const isLong = error.code === "context-overflow";
-      const context = isLong ? `, and the context holds ${this.engine.context} for prompt and text together` : "";
+      const context = isLong ? `, and the context holds ${this.engine.context} for prompt and completion together` : "";
       throw badField(
         param,
         `${param}: ${error.message}${context}`,
         isLong ? "context_length_exceeded" : "invalid_value",
       );
     }
-    if (tokens.length === 0) throw badField(param, `${param}: there is nothing that a text could follow on`);
+    if (tokens.length === 0) throw badField(param, `${param}: it is empty, there is nothing to continue`);
     return tokens;
   }
 

@@ -169,7 +169,7 @@ export function checkTokenizer(json: object): AddedToken[] {
   if (count > mostParts)
     throw new InsituError(
       "invalid-model",
-      `the tokenizer cannot be made of tokenizer.json: it has ${count} parts, more than ${mostParts}`,
+      `the tokenizer cannot be created from tokenizer.json: it has ${count} parts, more than ${mostParts}`,
     );
   wholeFile(json, "");
   const added = (parts["added_tokens"] ?? []) as readonly (Partial<AddedToken> & Pick<AddedToken, "id" | "content">)[];

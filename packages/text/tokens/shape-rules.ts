@@ -12,7 +12,7 @@ export function refuse(path: string, rule: string, value: unknown): never {
   const shown = value === undefined ? "nothing" : (JSON.stringify(value) ?? typeof value);
   throw new InsituError(
     "invalid-model",
-    `the tokenizer cannot be made of tokenizer.json: ${path} must be ${rule}, got ${shown.length > 60 ? `${shown.slice(0, 60)}…` : shown}`,
+    `the tokenizer cannot be created from tokenizer.json: ${path} must be ${rule}, got ${shown.length > 60 ? `${shown.slice(0, 60)}…` : shown}`,
   );
 }
 

@@ -1,6 +1,13 @@
 /** This browser as the page's host: a model in a worker, on WASM or WebGPU. What it loads is kept by the library; nothing that is said leaves the page. */
 import { signal } from "@preact/signals";
-import { CausalLM, type ChatMessage, type GeneratedToken, type Generation, type GenerateOptions } from "insitu/worker";
+import {
+  CausalLM,
+  type ChatMessage,
+  type ChatOptions,
+  type ChatReply,
+  type ChatToken,
+  type GeneratedToken,
+} from "insitu/worker";
 import { bytesText } from "../words.js";
 import type {
   Asked,
@@ -38,11 +45,28 @@ type Backend = "auto" | "wasm" | "webgpu";
 /** Finish reasons in OpenAI's words. */
 const finishes = { end: "stop", stop: "stop", length: "length", context: "length", unfinished: "length" } as const;
 
-/** Tools are a server's: this host has no setting for them. */
-const optionsOf = ({ jsonSchema, ...sampling }: Omit<Sampling, "tools">): GenerateOptions => ({
+/** A tool in OpenAI's form. */
+interface OpenAITool {
+  readonly function: { readonly name: string } & NonNullable<ChatOptions["tools"]>[string];
+}
+
+const optionsOf = ({ jsonSchema, ...sampling }: Omit<Sampling, "tools">): ChatOptions => ({
   ...sampling,
-  ...(jsonSchema === undefined ? {} : { jsonSchema: jsonSchema as NonNullable<GenerateOptions["jsonSchema"]> }),
+  ...(jsonSchema === undefined ? {} : { jsonSchema: jsonSchema as NonNullable<ChatOptions["jsonSchema"]> }),
 });
+
+/** Tools by name; calls of them are shown, and nobody runs them. */
+const toolsOf = (tools: readonly object[] | undefined): Pick<ChatOptions, "tools"> =>
+  tools === undefined
+    ? {}
+    : {
+        tools: Object.fromEntries(
+          (tools as readonly OpenAITool[]).map(({ function: { name, description, parameters, strict } }) => [
+            name,
+            { description, parameters, strict },
+          ]),
+        ),
+      };
 
 /** Room on this device, as far as browsers tell. */
 const memoryBytes = ((navigator as { readonly deviceMemory?: number }).deviceMemory ?? 8) * 2 ** 30;
@@ -213,7 +237,8 @@ export class BrowserHost implements Host {
     this.model.value = undefined;
     try {
       await before?.release();
-      const lm = await this.#open(source, (loaded, total) => {
+      const { signal } = this.#stopping;
+      const lm = await this.#open(source, signal, (loaded, total) => {
         if (turn === this.#turn) this.state.value = { kind: "loading", what: title, loaded, total };
       });
       if (turn !== this.#turn) return void lm.release();
@@ -236,11 +261,12 @@ export class BrowserHost implements Host {
   /** Loads on pages, which branches share; a model that does not lie on pages has a cache of rows. */
   async #open(
     source: string | FileSystemDirectoryHandle | readonly File[],
+    signal: AbortSignal,
     onProgress: (loaded: number, total: number) => void,
   ): Promise<CausalLM> {
     const asked = this.models.backend.value;
     const backend = asked === "auto" && (await lacksGpu()) ? "wasm" : asked;
-    const common = { backend, onProgress, onFallback: (): void => {} };
+    const common = { backend, onProgress, onFallback: (): void => {}, hub: { signal } };
     const given = source as string;
     try {
       return await CausalLM.load(given, { ...common, cache: "paged", keep: 8 });
@@ -253,64 +279,65 @@ export class BrowserHost implements Host {
   async *ask(asked: Asked, signal: AbortSignal): AsyncGenerator<TextEvent, void, undefined> {
     const lm = this.#lm;
     if (lm === undefined) throw new Error("No model is loaded: choose one under Models.");
-    const options = { ...optionsOf(asked.sampling), signal, ...(asked.probabilities ? { logprobs: 5 } : {}) };
-    const { text, release } = await this.#begin(lm, asked, options);
-    let isThinking = false;
+    const { tools, ...sampling } = asked.sampling;
+    const options = { ...optionsOf(sampling), signal, ...(asked.probabilities ? { logprobs: 5 } : {}) };
+    const text = await this.#begin(lm, asked, options, tools);
+    let calls = 0;
     let silent: number[] = [];
-    try {
-      for await (const token of text) {
-        const ids = [...silent, token.token];
-        const drawn = { ...(token.logprob === undefined ? {} : withAlternatives(lm, token)), text: token.text, ids };
-        silent = token.text === "" ? ids : [];
-        // A model that thinks aloud says so by these marks, each a token.
-        const mark = /^\s*<(\/?)think>\s*$/.exec(token.text);
-        if (mark !== null) isThinking = mark[1] === "";
-        else if (token.text !== "")
-          yield { kind: isThinking ? "reasoning" : "text", text: token.text, tokens: [drawn] };
-        if (text.summary !== undefined) yield { kind: "stats", stats: statsOf(text.summary) };
-      }
-      if (text.summary !== undefined) {
-        yield { kind: "stats", stats: statsOf(text.summary) };
-        yield { kind: "finish", finish: finishes[text.summary.finishReason] };
-      }
-    } finally {
-      release();
+    for await (const token of text) {
+      const ids = [...silent, token.token];
+      const drawn = { ...(token.logprob === undefined ? {} : withAlternatives(lm, token)), ids };
+      silent = ids;
+      for (const event of token.events ?? [{ kind: "text" as const, text: token.text }])
+        switch (event.kind) {
+          case "text":
+            if (event.text === "") break;
+            yield { kind: "text", text: event.text, tokens: [{ ...drawn, text: event.text }] };
+            silent = [];
+            break;
+          case "reasoning":
+            yield event;
+            break;
+          case "call":
+            yield { kind: "call", index: calls++, name: event.name };
+            break;
+          case "arguments":
+            yield { kind: "call", index: event.call, arguments: event.text };
+            break;
+          case "call-done":
+            break;
+          default:
+            event satisfies never;
+        }
+      if (text.summary !== undefined) yield { kind: "stats", stats: statsOf(text.summary) };
     }
+    if (text.summary === undefined) return;
+    yield { kind: "stats", stats: statsOf(text.summary) };
+    yield { kind: "finish", finish: calls > 0 ? "tool_calls" : finishes[text.summary.finishReason] };
   }
 
   async #begin(
     lm: CausalLM,
     { messages, prompt, partial, after }: Asked,
-    options: GenerateOptions,
-  ): Promise<{ readonly text: Coming; readonly release: () => void }> {
-    const nothing = (): void => {};
+    options: ChatOptions,
+    tools: Sampling["tools"],
+  ): Promise<Coming> {
     const behind = after?.flatMap(({ ids }) => ids ?? []) ?? [];
     if (messages === undefined) {
       const given = prompt ?? "";
-      return {
-        text: lm.generate(behind.length === 0 ? given : [...(await lm.encode(given)), ...behind], options),
-        release: nothing,
-      };
+      return lm.generate(behind.length === 0 ? given : [...(await lm.encode(given)), ...behind], options);
     }
-    if (partial !== undefined || after !== undefined) {
-      const before = lm.hasChatTemplate
-        ? await lm.tokenizer.encodeChat(forModel(messages))
-        : await lm.encode(messages.map(({ content }) => `${content}\n`).join(""), { controlTokens: "plain" });
-      const begun = await lm.encode(partial ?? "", { specialTokens: false, controlTokens: "plain" });
-      return {
-        text: lm.generate([...before, ...begun, ...behind], {
-          minTokens: 1,
-          ...(lm.hasChatTemplate ? {} : { stop: "\n" }),
-          ...options,
-        }),
-        release: nothing,
-      };
-    }
-    if (lm.hasChatTemplate) return { text: lm.generate(forModel(messages), options), release: nothing };
     const said = forModel(messages);
-    const chat = lm.chat(said.slice(0, -1));
-    const text = chat.send(said.at(-1)!, options);
-    return { text, release: () => void chat.release().catch(nothing) };
+    if (partial === undefined && after === undefined) return lm.reply(said, { ...options, ...toolsOf(tools) });
+    const before = lm.hasChatTemplate
+      ? await lm.tokenizer.encodeChat(said, tools === undefined ? {} : { tools })
+      : await lm.encode(said.map(({ content }) => `${content}\n`).join(""), { controlTokens: "plain" });
+    const begun = await lm.encode(partial ?? "", { specialTokens: false, controlTokens: "plain" });
+    return lm.generate([...before, ...begun, ...behind], {
+      minTokens: 1,
+      ...(lm.hasChatTemplate ? {} : { stop: "\n" }),
+      ...options,
+    });
   }
 
   async cache(): Promise<CacheFacts | undefined> {
@@ -353,13 +380,15 @@ function withAlternatives(lm: CausalLM, { logprob, top = [] }: GeneratedToken): 
   };
 }
 
-/** A text, or the reply of a chat. */
-type Coming = AsyncIterable<GeneratedToken> & Pick<Generation, "summary">;
+/** A text, or the reply to messages. */
+type Coming = AsyncIterable<ChatToken> & { readonly summary: Summary | undefined };
+
+type Summary = ChatReply["summary"];
 
 const forModel = (messages: readonly SaidMessage[]): ChatMessage[] =>
   messages.map(({ role, content }) => ({ role, content }));
 
-const statsOf = (summary: NonNullable<Generation["summary"]>): TextStats => ({
+const statsOf = (summary: Summary): TextStats => ({
   promptTokens: summary.promptTokens,
   reusedTokens: summary.reusedTokens,
   newTokens: summary.newTokens,

@@ -75,7 +75,8 @@ export type TextEvent =
 /** A model that can be talked to. */
 export interface ModelFacts {
   readonly name: string;
-  readonly context: number;
+  /** Left out for one that a server has not loaded yet. */
+  readonly context?: number;
   readonly hasTemplate: boolean;
   readonly backend?: string;
   /** What the model's own files say of sampling. */
@@ -114,6 +115,13 @@ export interface ModelChoice {
   readonly isRemovable: boolean;
 }
 
+/** A model that a server has. */
+export interface ServedChoice {
+  readonly id: string;
+  /** Whether it is loaded, and what it takes. */
+  readonly about: string;
+}
+
 /** Whether there is somebody to ask. */
 export type HostState =
   | { readonly kind: "starting" }
@@ -132,8 +140,10 @@ export interface Host {
   ask(asked: Asked, signal: AbortSignal): AsyncIterable<TextEvent>;
   cache(): Promise<CacheFacts | undefined>;
   verdicts(): Promise<readonly CacheVerdict[]>;
-  /** Models to choose from; left out where there is one. */
+  /** Models to choose from, where this browser loads them. */
   readonly models?: ModelShelf;
+  /** Models to choose from, where a server has them. */
+  readonly served?: { readonly choices: Signal<readonly ServedChoice[]>; choose(id: string): Promise<void> };
 }
 
 /** The models of this browser. */

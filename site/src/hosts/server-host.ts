@@ -1,6 +1,7 @@
 /** A server as the page's host: OpenAI's API with streams, and what insitu's own paths tell of the cache. Asks nobody but where the page came from. */
 import { signal } from "@preact/signals";
 import { apiKey } from "../state/key.js";
+import { bytesText } from "../words.js";
 import type {
   Asked,
   CacheFacts,
@@ -11,6 +12,7 @@ import type {
   HostState,
   ModelFacts,
   Sampling,
+  ServedChoice,
   TextEvent,
   TextStats,
 } from "./host.js";
@@ -101,10 +103,28 @@ function tokensOf(logprobs: NonNullable<Chunk["choices"]>[number]["logprobs"]): 
   }));
 }
 
+/** Where the choice among several models is kept. */
+const modelPlace = "insitu-served-model";
+
+/** What a server with several models tells of one. */
+function aboutServed({ state, memory_bytes: bytes }: Readonly<Record<string, unknown>>): string {
+  const words = { ready: "loaded", loading: "is being loaded", leaving: "makes room", lost: "was lost" };
+  const isLoaded =
+    state === undefined ? "loaded" : (words[state as keyof typeof words] ?? "is loaded when it is asked");
+  return typeof bytes === "number" ? `${isLoaded} · ${bytesText(bytes)} of memory` : isLoaded;
+}
+
 export class ServerHost implements Host {
   readonly kind = "server";
   readonly state = signal<HostState>({ kind: "starting" });
   readonly model = signal<ModelFacts | undefined>(undefined);
+  readonly served = {
+    choices: signal<readonly ServedChoice[]>([]),
+    choose: async (id: string): Promise<void> => {
+      localStorage.setItem(modelPlace, id);
+      await this.start();
+    },
+  };
   #looking: ReturnType<typeof setTimeout> | undefined;
 
   async start(): Promise<void> {
@@ -113,7 +133,10 @@ export class ServerHost implements Host {
       const { data } = (await (await this.#fetch("v1/models")).json()) as {
         readonly data: readonly Readonly<Record<string, unknown>>[];
       };
-      const [told] = data;
+      const all = data.filter((each) => each["task"] === undefined);
+      const wanted = localStorage.getItem(modelPlace);
+      const told = all.find(({ id }) => id === wanted) ?? all[0];
+      this.served.choices.value = all.map((each) => ({ id: String(each["id"]), about: aboutServed(each) }));
       const own = (told["insitu"] ?? {}) as {
         readonly chat_template?: boolean;
         readonly backend?: string;
@@ -121,7 +144,7 @@ export class ServerHost implements Host {
       };
       this.model.value = {
         name: String(told["id"]),
-        context: Number(told["max_model_len"]),
+        ...(told["max_model_len"] === undefined ? {} : { context: Number(told["max_model_len"]) }),
         hasTemplate: own.chat_template ?? true,
         ...(own.backend === undefined ? {} : { backend: own.backend }),
         defaults: own.sampling ?? {},
@@ -180,10 +203,12 @@ export class ServerHost implements Host {
       };
       yield { kind: "stats", stats };
     }
+    // A model that was loaded for this answer tells of itself now.
+    if (this.model.value?.context === undefined) void this.start();
   }
 
   async cache(): Promise<CacheFacts | undefined> {
-    const told = (await (await this.#fetch("v1/cache")).json()) as {
+    const told = (await (await this.#fetch(`v1/cache${this.#asked}`)).json()) as {
       readonly block_size: number;
       readonly row_bytes: number;
       readonly uses: string;
@@ -201,10 +226,15 @@ export class ServerHost implements Host {
   }
 
   async verdicts(): Promise<readonly CacheVerdict[]> {
-    const { data } = (await (await this.#fetch("v1/cache/plan")).json()) as {
+    const { data } = (await (await this.#fetch(`v1/cache/plan${this.#asked}`)).json()) as {
       readonly data: readonly { readonly input: string; readonly in_place: boolean; readonly reason: string }[];
     };
     return data.map(({ input, in_place, reason }) => ({ input, inPlace: in_place, words: reason }));
+  }
+
+  /** Which model's cache is looked at. */
+  get #asked(): string {
+    return `?model=${encodeURIComponent(this.model.value?.name ?? "")}`;
   }
 
   /** Asks for the text. One that goes on from a part of an answer is a completion of the conversation's tokens. */
@@ -214,7 +244,8 @@ export class ServerHost implements Host {
   ): Promise<Response> {
     const behind = after?.map(({ text }) => text).join("");
     const partial = begun === undefined && behind === undefined ? undefined : `${begun ?? ""}${behind ?? ""}`;
-    const common = { ...samplingBody(sampling), stream: true, stream_options: { include_usage: true } };
+    const model = this.model.value?.name;
+    const common = { model, ...samplingBody(sampling), stream: true, stream_options: { include_usage: true } };
     if (messages !== undefined && partial === undefined)
       return this.#fetch("v1/chat/completions", {
         body: {
@@ -228,8 +259,11 @@ export class ServerHost implements Host {
     let text: string | readonly number[] = (prompt ?? "") + (behind ?? "");
     if (messages !== undefined) {
       const read = async (body: object): Promise<readonly number[]> =>
-        ((await (await this.#fetch("tokenize", { body, signal })).json()) as { readonly tokens: readonly number[] })
-          .tokens;
+        (
+          (await (await this.#fetch("tokenize", { body: { model, ...body }, signal })).json()) as {
+            readonly tokens: readonly number[];
+          }
+        ).tokens;
       text = [...(await read({ messages })), ...(await read({ prompt: partial, add_special_tokens: false }))];
     }
     return this.#fetch("v1/completions", {
@@ -293,7 +327,7 @@ export class ServerHost implements Host {
       | undefined;
     const refusal = new Refusal(
       response.status,
-      told?.error?.message ?? `the server answered with status ${response.status}`,
+      told?.error?.message?.replace(/^(messages|prompt): /, "") ?? `the server answered with status ${response.status}`,
     );
     if (response.status === 401 && path !== "v1/models") void this.start();
     throw refusal;

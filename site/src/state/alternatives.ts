@@ -28,7 +28,7 @@ export async function lookUp(at: number): Promise<void> {
   const own = new AbortController();
   looking = own;
   lookProblem.value = "";
-  const { jsonSchema: _, stop: __, tools: ___, ...sampling } = asked.sampling;
+  const { jsonSchema: _, stop: __, ...sampling } = asked.sampling;
   const wanted = {
     ...asked,
     sampling: { ...sampling, temperature: 0, maxTokens: 1, minTokens: 1 },

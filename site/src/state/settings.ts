@@ -109,7 +109,7 @@ export type Settings = { readonly [Name in NumberName]: string } & {
   /** One a line. */
   readonly stop: string;
   readonly jsonSchema: string;
-  /** A list in OpenAI's form, which servers take. */
+  /** A list in OpenAI's form. */
   readonly tools: string;
   readonly theme: "auto" | "light" | "dark";
   /** Probabilities of every token while it comes, or of the one that is looked at. */

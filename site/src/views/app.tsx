@@ -5,7 +5,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { attach } from "../state/attached.js";
 import { changedCount } from "../state/settings.js";
 import { announced, begin, current, host, making, panel, type Panel, stop } from "../state/talk.js";
-import { bytesText } from "../words.js";
+import { backendText, bytesText } from "../words.js";
 import { CachePanel } from "./cache.js";
 import { Chat } from "./chat.js";
 import { Debug } from "./debug.js";
@@ -105,9 +105,7 @@ function ModelButton(): VNode {
     >
       <span class={`dot ${state.value.kind}`} />
       <span class="name">{words}</span>
-      {facts?.backend === undefined ? null : (
-        <small class="wide-only">{{ wasm: "WebAssembly", webgpu: "WebGPU" }[facts.backend] ?? facts.backend}</small>
-      )}
+      {facts?.backend === undefined ? null : <small class="wide-only">{backendText(facts.backend)}</small>}
     </button>
   );
 }

@@ -17,7 +17,7 @@ import {
 import type { CacheFacts } from "../hosts/host.js";
 import { settings } from "../state/settings.js";
 import { drawn, host, making } from "../state/talk.js";
-import { tokenText } from "../words.js";
+import { countText, tokenText } from "../words.js";
 
 /** How often the pool is asked for while a text is made. */
 const lookMilliseconds = 250;
@@ -54,6 +54,27 @@ function blocksOf(facts: CacheFacts, before: Seen, rows: number): readonly numbe
   return close?.blocks ?? before.blocks;
 }
 
+/** Who holds blocks, in a sentence. */
+function heldText({ blocks, texts }: CacheFacts): string {
+  const count = (...uses: readonly string[]): number => blocks.filter(({ use }) => uses.includes(use)).length;
+  const [shared, kept, others] = [count("shared"), count("kept"), count("other")];
+  const blocksAre = (of: number): string => (of === 1 ? "1 block is" : `${countText(of)} blocks are`);
+  const each = texts
+    .slice(-4)
+    .map(
+      ({ rows, blocks: own }) => `${countText(rows)} rows in ${own.length} ${own.length === 1 ? "block" : "blocks"}`,
+    );
+  const more = texts.length - each.length;
+  const yours = [...(more > 0 ? [`${more} more`] : []), ...each].join(", ");
+  return [
+    texts.length === 0 ? "No text of yours holds blocks now" : `Your texts hold ${yours}`,
+    ...(shared > 0 ? [`${blocksAre(shared)} shared`] : []),
+    ...(kept > 0 ? [`${blocksAre(kept)} kept for prompts that begin alike`] : []),
+    ...(others > 0 ? [`${blocksAre(others)} somebody else’s`] : []),
+    `${countText(count("free"))} of ${countText(blocks.length)} are free.`,
+  ].join("; ");
+}
+
 export function Pool({ marked }: { readonly marked: { value: number | undefined } }): VNode {
   const canvas = useRef<HTMLCanvasElement>(null);
   const seen = useRef<Seen>({ facts: undefined, blocks: [], evicted: new Set() });
@@ -62,7 +83,8 @@ export function Pool({ marked }: { readonly marked: { value: number | undefined 
   // Asked for when they change: looking at the page between two of its changes costs a layout.
   const width = useRef(0);
   const ink = useRef<Colours | undefined>(undefined);
-  const told = useSignal("Point at a square to see whose it is.");
+  const told = useSignal("");
+  const held = useSignal("");
   const looks = useSignal(0);
   const look = async (): Promise<void> => {
     const facts = await host.value.cache().catch(() => undefined);
@@ -75,6 +97,7 @@ export function Pool({ marked }: { readonly marked: { value: number | undefined 
       ["kept", "own"].includes(before.facts?.blocks[block]?.use ?? "free") && !before.blocks.includes(block);
     const evicted = new Set([...before.evicted, ...blocks.slice(firstNew).filter(known)]);
     seen.current = { facts, blocks, evicted };
+    held.value = heldText(facts);
     looks.value++;
   };
   useEffect(() => void look(), [host.value.model.value]);
@@ -153,13 +176,20 @@ export function Pool({ marked }: { readonly marked: { value: number | undefined 
         ref={canvas}
         role="img"
         aria-label="Blocks of the cache, row by row"
+        title="Point at a square to see whose it is"
         onPointerMove={point}
         onPointerDown={point}
-        onPointerLeave={() => (marked.value = undefined)}
+        onPointerLeave={() => {
+          marked.value = undefined;
+          told.value = "";
+        }}
       />
-      <p class="note" role="status">
-        {told.value}
-      </p>
+      <div class="note">
+        <p role="status">{told.value}</p>
+        <p data-held hidden={told.value !== ""}>
+          {held}
+        </p>
+      </div>
       <figcaption>
         {Object.entries(kinds)
           .filter(([kind]) => kind !== "other" || host.value.kind === "server")

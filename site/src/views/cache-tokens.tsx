@@ -16,7 +16,7 @@ const tokenMilliseconds = 1000;
 /** How long a token is pointed at before it is looked up. */
 const restMilliseconds = 120;
 
-/** Tokens in a row; a run that is whole is not drawn again. `tokens` grows where it is: its length tells. */
+/** Tokens in a row, in one element: a run that is whole is not drawn again, and goes as one. `tokens` grows where it is: its length tells. */
 const Spans = memo(function Spans({
   tokens,
   from,
@@ -29,7 +29,7 @@ const Spans = memo(function Spans({
   readonly marked: number | undefined;
 }): VNode {
   return (
-    <>
+    <span class="run">
       {tokens.slice(from, to).map(({ text, probability }, index) => (
         <span
           key={from + index}
@@ -40,7 +40,7 @@ const Spans = memo(function Spans({
           {text}
         </span>
       ))}
-    </>
+    </span>
   );
 });
 

@@ -1,9 +1,10 @@
 /** The conversation in the middle: messages and the empty state. Follows the text's end while the reader is there. */
-import { useComputed } from "@preact/signals";
-import type { VNode } from "preact";
+import { type Signal, useComputed, useSignal } from "@preact/signals";
+import type { RefObject, VNode } from "preact";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { begin, current, currentMode, host, making, panel, path, say } from "../state/talk.js";
 import { Compose } from "./compose.js";
+import { Icon } from "./icon.js";
 import { Message } from "./message.js";
 
 const openings = {
@@ -64,9 +65,37 @@ function Empty(): VNode {
   );
 }
 
+/** The way back to the text's end, for who has read far above it. */
+function ToEnd({
+  isAway,
+  scroller,
+}: {
+  readonly isAway: Signal<boolean>;
+  readonly scroller: RefObject<HTMLDivElement | null>;
+}): VNode | null {
+  return isAway.value ? (
+    <div class="to-end">
+      <button
+        type="button"
+        class="round"
+        title="To the end"
+        onClick={() => {
+          const element = scroller.current!;
+          element.scrollTop = element.scrollHeight;
+          element.focus();
+        }}
+      >
+        <Icon name="down" />
+        <span class="hidden">To the end</span>
+      </button>
+    </div>
+  ) : null;
+}
+
 export function Chat(): VNode {
   const scroller = useRef<HTMLDivElement>(null);
   const follows = useRef(true);
+  const isAway = useSignal(false);
   const way = path.value;
   const siblings = useComputed(() => {
     const all = new Map<string, string[]>();
@@ -111,9 +140,11 @@ export function Chat(): VNode {
         tabIndex={0}
         role="region"
         aria-label="Conversation"
-        onScroll={({ currentTarget: { scrollHeight, scrollTop, clientHeight } }) =>
-          (follows.current = scrollHeight - scrollTop - clientHeight < 60)
-        }
+        onScroll={({ currentTarget: { scrollHeight, scrollTop, clientHeight } }) => {
+          const below = scrollHeight - scrollTop - clientHeight;
+          follows.current = below < 60;
+          isAway.value = below > clientHeight / 2;
+        }}
       >
         <div class={`messages${isRaw ? " as-text" : ""}`}>
           {way.length === 0 ? <Empty /> : null}
@@ -128,6 +159,7 @@ export function Chat(): VNode {
           ))}
         </div>
       </div>
+      <ToEnd isAway={isAway} scroller={scroller} />
       <Compose />
     </main>
   );

@@ -18,6 +18,7 @@ import {
   stop,
 } from "../state/talk.js";
 import { bytesText, countText } from "../words.js";
+import { field, useFocusBack } from "./focus.js";
 import { Icon } from "./icon.js";
 
 function Attach(): VNode {
@@ -96,6 +97,17 @@ function Meter(): VNode | null {
   );
 }
 
+function Stop(): VNode {
+  const own = useRef<HTMLButtonElement>(null);
+  useFocusBack(own, () => field);
+  return (
+    <button ref={own} type="button" class="round stop" onClick={stop} title="Stop (Escape)">
+      <Icon name="stop" />
+      <span class="hidden">Stop</span>
+    </button>
+  );
+}
+
 export function Compose(): VNode {
   // What a link may bring along; it is not sent before somebody looked at it.
   const text = useSignal(new URLSearchParams(location.search).get("q") ?? "");
@@ -125,7 +137,7 @@ export function Compose(): VNode {
       }}
     >
       {problem !== undefined ? (
-        <p class="note bad" role="alert">
+        <p class="note bad beside" role="alert">
           {problem.problem}{" "}
           <button type="button" class="link" onClick={() => (panel.value = "settings")}>
             Open settings
@@ -161,10 +173,7 @@ export function Compose(): VNode {
           }}
         />
         {making.value !== undefined ? (
-          <button key="stop" type="button" class="round stop" onClick={stop} title="Stop (Escape)">
-            <Icon name="stop" />
-            <span class="hidden">Stop</span>
-          </button>
+          <Stop key="stop" />
         ) : (
           <button key="send" type="submit" class="round" disabled={!isReady.value} title="Send (Enter)">
             <Icon name="send" />

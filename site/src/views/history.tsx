@@ -1,12 +1,21 @@
 /** The conversations at the side: search, open, rename, remove, export, import. */
 import { useSignal } from "@preact/signals";
 import type { VNode } from "preact";
-import { useRef } from "preact/hooks";
-import { markdownOf, titleOf } from "../state/conversation.js";
+import { useEffect, useRef } from "preact/hooks";
+import { type Conversation, markdownOf, titleOf } from "../state/conversation.js";
 import { exported, found, isForgetful, query, removeConversation, takeIn } from "../state/history.js";
 import { begin, current, currentId, open, rename } from "../state/talk.js";
+import { useFocusBack } from "./focus.js";
 import { Icon } from "./icon.js";
 import { Twice } from "./twice.js";
+
+/** The time of what was said today, the day of what was said before. */
+function when(updated: number): string {
+  const date = new Date(updated);
+  return date.toDateString() === new Date().toDateString()
+    ? date.toLocaleTimeString([], { hour: "numeric", minute: "2-digit" })
+    : date.toLocaleDateString();
+}
 
 function download(name: string, text: string, type: string): void {
   const url = URL.createObjectURL(new Blob([text], { type }));
@@ -15,6 +24,44 @@ function download(name: string, text: string, type: string): void {
   link.download = name;
   link.click();
   setTimeout(() => URL.revokeObjectURL(url), 10_000);
+}
+
+/** A field for a conversation's name. */
+function Rename({ of, onDone }: { readonly of: Conversation; readonly onDone: () => void }): VNode {
+  const own = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    own.current!.focus();
+    own.current!.select();
+  }, []);
+  useFocusBack(own, () => () => document.getElementById(of.id)?.querySelector<HTMLElement>("[data-rename]"));
+  const isOver = useRef(false);
+  const leave = (): void => {
+    isOver.current = true;
+    onDone();
+  };
+  // A field that goes is left once more.
+  const keep = (): void => {
+    if (isOver.current) return;
+    const name = own.current!.value;
+    if (name !== titleOf(of)) rename(of.id, name);
+    leave();
+  };
+  return (
+    <input
+      ref={own}
+      class="grow"
+      dir="auto"
+      aria-label={`A name for “${titleOf(of)}”`}
+      value={titleOf(of)}
+      onBlur={keep}
+      onKeyDown={(event) => {
+        if (event.key !== "Enter" && event.key !== "Escape") return;
+        event.preventDefault();
+        if (event.key === "Escape") leave();
+        else keep();
+      }}
+    />
+  );
 }
 
 export function History({ onClose }: { readonly onClose: () => void }): VNode {
@@ -50,26 +97,9 @@ export function History({ onClose }: { readonly onClose: () => void }): VNode {
       />
       <ul>
         {found.value.map((each) => (
-          <li key={each.id} class={each.id === currentId.value ? "current" : ""}>
+          <li key={each.id} id={each.id} class={each.id === currentId.value ? "current" : ""}>
             {renamed.value === each.id ? (
-              <input
-                class="grow"
-                dir="auto"
-                aria-label={`A name for “${titleOf(each)}”`}
-                value={titleOf(each)}
-                ref={(element) => element?.select()}
-                onBlur={({ currentTarget }) => {
-                  if (renamed.peek() === each.id && currentTarget.value !== titleOf(each))
-                    rename(each.id, currentTarget.value);
-                  renamed.value = undefined;
-                }}
-                onKeyDown={(event) => {
-                  if (event.key !== "Enter" && event.key !== "Escape") return;
-                  event.preventDefault();
-                  if (event.key === "Escape") renamed.value = undefined;
-                  else event.currentTarget.blur();
-                }}
-              />
+              <Rename of={each} onDone={() => (renamed.value = undefined)} />
             ) : (
               <>
                 <button
@@ -80,7 +110,7 @@ export function History({ onClose }: { readonly onClose: () => void }): VNode {
                 >
                   <span dir="auto">{titleOf(each)}</span>
                   <small>
-                    {new Date(each.updated).toLocaleDateString()}
+                    {when(each.updated)}
                     {each.mode === "raw" ? " · text" : ""}
                   </small>
                 </button>
@@ -89,6 +119,7 @@ export function History({ onClose }: { readonly onClose: () => void }): VNode {
                     type="button"
                     aria-label={`Rename “${titleOf(each)}”`}
                     title="Rename"
+                    data-rename
                     onClick={() => (renamed.value = each.id)}
                   >
                     <Icon name="edit" />
@@ -96,6 +127,7 @@ export function History({ onClose }: { readonly onClose: () => void }): VNode {
                   <Twice
                     label={`Remove “${titleOf(each)}”`}
                     onSure={() => {
+                      document.getElementById("search")?.focus();
                       void removeConversation(each.id);
                       if (each.id === current.value.id) begin(each.mode);
                     }}

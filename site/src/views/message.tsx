@@ -2,12 +2,13 @@
 import { signal } from "@preact/signals";
 import type { VNode } from "preact";
 import { memo } from "preact/compat";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { Said } from "../state/conversation.js";
 import {
   begin,
   current,
   goOn,
+  host,
   making,
   regenerate,
   rewrite,
@@ -16,7 +17,8 @@ import {
   switchTo,
   takeBack,
 } from "../state/talk.js";
-import { countText } from "../words.js";
+import { countText, waitText } from "../words.js";
+import { field, useFocusBack } from "./focus.js";
 import { Icon } from "./icon.js";
 import { Twice } from "./twice.js";
 
@@ -63,7 +65,14 @@ function Folded({ text }: { readonly text: string }): VNode {
   return (
     <>
       <p class="as-is" dir="auto">{`${text.slice(0, mostShown)} …`}</p>
-      <button type="button" class="quiet" onClick={() => setOpen(true)}>
+      <button
+        type="button"
+        class="quiet"
+        onClick={() => {
+          setOpen(true);
+          document.querySelector<HTMLElement>(".scroll")?.focus();
+        }}
+      >
         Show all {countText(text.length)} characters
       </button>
     </>
@@ -79,8 +88,14 @@ function Edit({ said, onDone }: { readonly said: Said; readonly onDone: () => vo
     else if (!sayOtherwise(said, text)) return;
     onDone();
   };
+  const form = useRef<HTMLFormElement>(null);
+  useFocusBack(form, (had) => {
+    const message = had.closest(".message");
+    return () => message?.querySelector<HTMLElement>("[data-edit]");
+  });
   return (
     <form
+      ref={form}
       class="edit"
       onSubmit={(event) => {
         event.preventDefault();
@@ -131,21 +146,23 @@ function Parsed({ text }: { readonly text: string }): VNode {
   );
 }
 
-function Took({ said }: { readonly said: Said }): VNode | null {
+function Took({ said, isMaking }: { readonly said: Said; readonly isMaking: boolean }): VNode | null {
   const { stats, finish } = said;
   if (stats === undefined || stats.newTokens === 0) return null;
   const { newTokens, promptTokens, reusedTokens, firstTokenMilliseconds, tokensPerSecond } = stats;
+  // The last token is drawn, and has no row yet.
+  const isFull = promptTokens + newTokens >= (host.value.model.value?.context ?? Infinity);
   return (
-    <p class="note" data-took>
+    <p class="note" data-took={isMaking ? undefined : true}>
       <span>{countText(newTokens)} tokens</span>
       {tokensPerSecond > 0 ? <span>{tokensPerSecond.toFixed(tokensPerSecond < 10 ? 1 : 0)} a second</span> : null}
-      <span>first after {countText(firstTokenMilliseconds)} ms</span>
+      <span>first after {waitText(firstTokenMilliseconds)}</span>
       {promptTokens > 0 ? (
         <span title="tokens of the prompt that were in the cache and were not read again">
           {countText(reusedTokens)} of {countText(promptTokens)} reused
         </span>
       ) : null}
-      {finish === "length" ? <span class="warm">cut at the limit</span> : null}
+      {finish === "length" ? <span class="warm">{isFull ? "the context is full" : "cut at the limit"}</span> : null}
       {finish === "stopped" ? <span class="warm">stopped</span> : null}
     </p>
   );
@@ -232,13 +249,33 @@ function Body({ said, isMaking, isRaw }: Omit<MessageProps, "siblings">): VNode 
   );
 }
 
+/** Who goes through branches finds the same button at the branch that comes; else one goes on writing. */
+function nextFocus(had: Element): () => HTMLElement | null | undefined {
+  const place = had.closest(".message")!;
+  const [all, at] = [place.parentElement, [...(place.parentElement?.children ?? [])].indexOf(place)];
+  const label = had.closest(".branches") === null ? undefined : had.getAttribute("aria-label");
+  return () => {
+    if (label === undefined) return field();
+    const branches = all?.children[at]?.querySelector(".branches");
+    return branches?.querySelector<HTMLElement>(`[aria-label="${label}"]:enabled, :enabled`) ?? field();
+  };
+}
+
 export const Message = memo(function Message({ said, siblings, isMaking, isRaw }: MessageProps): VNode {
   const [isEdited, setEdited] = useState(false);
   const { role, error, content } = said;
   const isUser = role === "user";
+  const own = useRef<HTMLElement>(null);
+  useFocusBack(own, nextFocus);
   const isBusy = making.value !== undefined;
+  const isTooLong = error !== undefined && /context|longer than|characters/.test(error);
   return (
-    <article class={`message ${role}${isRaw ? " raw" : ""}`} aria-label={isUser ? "You" : "Model"} aria-busy={isMaking}>
+    <article
+      ref={own}
+      class={`message ${role}${isRaw ? " raw" : ""}`}
+      aria-label={isUser ? "You" : "Model"}
+      aria-busy={isMaking}
+    >
       {isEdited ? (
         <Edit said={said} onDone={() => setEdited(false)} />
       ) : (
@@ -248,12 +285,12 @@ export const Message = memo(function Message({ said, siblings, isMaking, isRaw }
         <div class="problem" role="alert">
           <p>{error}</p>
           <div class="row">
-            {/context|longer than|characters/.test(error) ? (
-              <button type="button" onClick={() => begin(current.value.mode)}>
+            {isTooLong ? (
+              <button type="button" class="main" onClick={() => begin(current.value.mode)}>
                 New conversation
               </button>
             ) : null}
-            <button type="button" class="main" disabled={isBusy} onClick={() => regenerate(said)}>
+            <button type="button" class={isTooLong ? "" : "main"} disabled={isBusy} onClick={() => regenerate(said)}>
               Send again
             </button>
             {content !== "" ? (
@@ -264,12 +301,12 @@ export const Message = memo(function Message({ said, siblings, isMaking, isRaw }
           </div>
         </div>
       ) : null}
-      {isMaking || isEdited || (error !== undefined && content === "" && siblings.length < 2) ? null : (
+      {(isMaking && isUser) || isEdited || (error !== undefined && content === "" && siblings.length < 2) ? null : (
         <footer>
-          {isUser ? null : <Took said={said} />}
-          <span class="actions">
+          {isUser ? null : <Took said={said} isMaking={isMaking} />}
+          <span class={`actions${isMaking ? " unseen" : ""}`} inert={isMaking}>
             <Branches said={said} siblings={siblings} />
-            {content !== "" ? (
+            {content !== "" || isMaking ? (
               <button type="button" onClick={() => void copy(said)} title="Copy">
                 <Icon name={copied.value === said.id ? "done" : "copy"} />
                 <span class="hidden">{copied.value === said.id ? "Copied" : "Copy"}</span>
@@ -280,6 +317,7 @@ export const Message = memo(function Message({ said, siblings, isMaking, isRaw }
               disabled={isBusy}
               onClick={() => setEdited(true)}
               title={isUser ? "Edit and branch" : "Rewrite the answer"}
+              data-edit
             >
               <Icon name="edit" />
               <span class="hidden">{isUser ? "Edit" : "Rewrite"}</span>
@@ -296,7 +334,9 @@ export const Message = memo(function Message({ said, siblings, isMaking, isRaw }
                 </button>
               </>
             )}
-            {isBusy ? null : <Twice label="Delete this message and what follows on it" onSure={() => takeBack(said)} />}
+            {isBusy && !isMaking ? null : (
+              <Twice label="Delete this message and what follows on it" onSure={() => takeBack(said)} />
+            )}
           </span>
         </footer>
       )}

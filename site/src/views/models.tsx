@@ -3,8 +3,8 @@ import { useSignal } from "@preact/signals";
 import type { VNode } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import type { ModelChoice, ModelShelf } from "../hosts/host.js";
-import { host } from "../state/talk.js";
-import { bytesText, countText } from "../words.js";
+import { host, making } from "../state/talk.js";
+import { backendText, bytesText, countText } from "../words.js";
 import { Icon } from "./icon.js";
 
 function Choice({ shelf, choice }: { readonly shelf: ModelShelf; readonly choice: ModelChoice }): VNode {
@@ -158,11 +158,41 @@ function Shelf({ shelf }: { readonly shelf: ModelShelf }): VNode {
   );
 }
 
+/** The models of a server that has several. */
+function Served(): VNode | null {
+  const { served, model } = host.value;
+  if (served === undefined || served.choices.value.length < 2) return null;
+  return (
+    <ul class="choices">
+      {served.choices.value.map(({ id, about }) => (
+        <li key={id} class={id === model.value?.name ? "current" : ""}>
+          <div>
+            <strong>{id}</strong>
+            <p class="note">{about}</p>
+          </div>
+          {id === model.value?.name ? (
+            <span class="tag">in use</span>
+          ) : (
+            <button type="button" aria-label={`Use ${id}`} onClick={() => void served.choose(id)}>
+              Use
+            </button>
+          )}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
 export function ModelsPanel(): VNode {
   const { models, model } = host.value;
+  useEffect(() => {
+    // What is loaded may have changed since the page was opened.
+    if (host.peek().kind === "server" && making.peek() === undefined) void host.peek().start();
+  }, []);
   const facts = model.value;
   return (
     <div class="models">
+      <Served />
       {models === undefined ? (
         facts === undefined ? (
           <p class="note">No model answers.</p>
@@ -171,9 +201,9 @@ export function ModelsPanel(): VNode {
             <dt>Model</dt>
             <dd>{facts.name}</dd>
             <dt>Context</dt>
-            <dd>{countText(facts.context)} tokens</dd>
+            <dd>{facts.context === undefined ? "told once it is loaded" : `${countText(facts.context)} tokens`}</dd>
             <dt>Computed by</dt>
-            <dd>{facts.backend ?? "the server"}</dd>
+            <dd>{facts.backend === undefined ? "the server" : backendText(facts.backend)}</dd>
             <dt>Chat template</dt>
             <dd>{facts.hasTemplate ? "its own" : "none: it continues texts"}</dd>
             <dt>For programs</dt>

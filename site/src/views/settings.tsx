@@ -128,15 +128,13 @@ export function SettingsPanel(): VNode {
         rows={4}
         mono
       />
-      {host.value.kind === "server" ? (
-        <TextSetting
-          name="tools"
-          label="Tools"
-          about="What the model may call, as a list in OpenAI’s form. Calls are shown, and not made."
-          rows={3}
-          mono
-        />
-      ) : null}
+      <TextSetting
+        name="tools"
+        label="Tools"
+        about="Functions that the model may call, as a list in OpenAI’s form. Calls are shown, and not made."
+        rows={3}
+        mono
+      />
       <div class="setting wide">
         <span class="label" id="theme-label">
           Colours
@@ -170,7 +168,7 @@ export function SettingsPanel(): VNode {
       </div>
       <div class="row">
         <button type="button" onClick={reset} disabled={changedCount.value === 0}>
-          Reset {changedCount.value === 0 ? "" : `${changedCount.value} `}to the model’s
+          {changedCount.value === 0 ? "All are the model’s own" : `Reset ${changedCount.value} to the model’s own`}
         </button>
       </div>
     </div>

@@ -60,7 +60,7 @@ export class WasmMemory {
         throw new Unavailable(
           "backend",
           "out-of-memory",
-          `a shared WebAssembly memory of up to ${maximum * pageBytes} bytes is not available here (${reason}): the process may have too little address space (ulimit -v; Node asks for less with --disable-wasm-trap-handler), or the engine none to share; use backend: "reference", which is slow`,
+          `a shared WebAssembly memory of up to ${maximum * pageBytes} bytes is not available here (${reason}): the process may have too little address space (ulimit -v; Node asks for less with --disable-wasm-trap-handler), or the engine cannot share one; use backend: "reference", which is slow`,
           { cause },
         );
       }

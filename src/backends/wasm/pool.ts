@@ -157,7 +157,10 @@ export class KernelPool {
   join(memory: WasmMemory): void {
     const number = this.#memories.length;
     if (number >= mostMemories)
-      throw new InsituError("out-of-memory", `${mostMemories} WebAssembly memories are the most there can be`);
+      throw new InsituError(
+        "out-of-memory",
+        `${mostMemories} WebAssembly memories are the most that one session can have`,
+      );
     const { module, kernels } = this.#parts;
     const starts = Array.from({ length: this.threads }, (): MemoryStart => ({
       memory: memory.memory,

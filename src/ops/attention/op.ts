@@ -5,7 +5,7 @@
  */
 import { elementType, flag, float, int } from "../../graph/attribute.js";
 import { update } from "../../graph/effect.js";
-import { defineOp, optional, tensor } from "../../graph/op.js";
+import { defineOp, laterOp, optional, tensor } from "../../graph/op.js";
 import type { View } from "../../tensor/view.js";
 import { floats, numeric } from "../shared/rules/types.js";
 import { appendedRows } from "./appended.js";
@@ -72,22 +72,29 @@ export const Attention23 = defineOp({
   reference: (call) => runAttention(call, version23),
 });
 
+/** What all have that attend over a cache written outside as well. */
+const outside = {
+  types,
+  outputs,
+  effects,
+  overwrites,
+  lengths: { end: "nonpad_kv_seqlen" },
+  looksAt: ["nonpad_kv_seqlen"],
+  validate: validateAttention,
+} as const;
+
+const inputs24 = { ...inputs, nonpad_kv_seqlen: optional(tensor("int64")) };
+
 /** Attends also over a cache written outside, of which `nonpad_kv_seqlen` rows are valid; a shorter mask is padded with −∞. */
 export const Attention24 = defineOp({
   name: "Attention",
   since: 24,
-  types,
-  inputs: { ...inputs, nonpad_kv_seqlen: optional(tensor("int64")) },
-  outputs,
+  ...outside,
+  inputs: inputs24,
   attrs,
-  effects,
-  overwrites,
-  lengths: { end: "nonpad_kv_seqlen" },
   rows: { masks: ["attn_mask"] },
-  looksAt: ["nonpad_kv_seqlen"],
-  validate: validateAttention,
   infer: (call) => inferAttention(call, version24),
-  work: ({ inputs }) => attentionSteps(inputs.Q, inputs.K, inputs.past_key),
+  work: ({ inputs: { Q, K, past_key } }) => attentionSteps(Q, K, past_key),
   reference: (call) => runAttention(call, version24),
 });
 
@@ -95,37 +102,18 @@ export const Attention24 = defineOp({
 export const Attention25 = defineOp({
   name: "Attention",
   since: 25,
-  types,
-  inputs: { ...inputs, nonpad_kv_seqlen: optional(tensor("int64")) },
-  outputs,
+  ...outside,
+  inputs: inputs24,
   attrs: { ...attrs, left_window_size: int(-1), right_window_size: int(-1) },
-  effects,
-  overwrites,
-  lengths: { end: "nonpad_kv_seqlen" },
   rows: { window: ({ left_window_size: left }) => (left < 0 ? undefined : left + 1), masks: ["attn_mask"] },
-  looksAt: ["nonpad_kv_seqlen"],
-  validate: validateAttention,
   infer: (call) => inferAttention(call, version25),
-  work: ({ inputs }) => attentionSteps(inputs.Q, inputs.K, inputs.past_key),
+  work: ({ inputs: { Q, K, past_key } }) => attentionSteps(Q, K, past_key),
   reference: (call) => runAttention(call, version25),
 });
 
-/** Attends over a cache written outside, as Attention25 does, with a sink for each head; what the rewriter makes of attentions that have sinks. */
-export const SinkAttention = defineOp({
+/** Attends as Attention25 does, with a sink for each head; what the rewriter makes of attentions that have sinks. */
+export const SinkAttention = {
+  ...laterOp(Attention25, { since: 1, inputs: { ...inputs24, head_sink: tensor("T1") } }),
   name: "SinkAttention",
   domain: "insitu",
-  since: 1,
-  types,
-  inputs: { ...inputs, nonpad_kv_seqlen: optional(tensor("int64")), head_sink: tensor("T1") },
-  outputs,
-  attrs: { ...attrs, left_window_size: int(-1), right_window_size: int(-1) },
-  effects,
-  overwrites,
-  lengths: { end: "nonpad_kv_seqlen" },
-  rows: { window: ({ left_window_size: left }) => (left < 0 ? undefined : left + 1), masks: ["attn_mask"] },
-  looksAt: ["nonpad_kv_seqlen"],
-  validate: validateAttention,
-  infer: (call) => inferAttention(call, version25),
-  work: ({ inputs }) => attentionSteps(inputs.Q, inputs.K, inputs.past_key),
-  reference: (call) => runAttention(call, version25),
-});
+};

@@ -7,7 +7,7 @@ import { contiguous } from "../../tensor/copy.js";
 import { modeOf, pagedTypes } from "../shared/paged/layouts.js";
 import { indexTypes } from "../shared/rules/types.js";
 import { gatherVectors } from "./read.js";
-import { checkShapes, readSequences, rowShape } from "./rules.js";
+import { checkShapes, inputs, readSequences, rowShape } from "./rules.js";
 
 /** Gathers the vectors of each sequence, in its order, from the blocks that `block_tables` names. */
 export const GatherPaKvCache = defineOp({
@@ -15,13 +15,7 @@ export const GatherPaKvCache = defineOp({
   domain: "insitu",
   since: 1,
   types: { K: pagedTypes, V: pagedTypes, I: indexTypes },
-  inputs: {
-    key_cache: tensor("K"),
-    value_cache: optional(tensor("V")),
-    block_tables: tensor("I"),
-    seq_lens: tensor("I"),
-    seq_offset: optional(tensor("I")),
-  },
+  inputs,
   outputs: { key: tensor("K"), value: optional(tensor("V")) },
   attrs: { cache_mode: modeOf(["Norm", "PA_NZ", "NHSD"], "Norm"), is_seq_lens_cumsum: flag(false) },
 
@@ -50,18 +44,18 @@ export const GatherPaKvCache = defineOp({
   },
 
   reference(call) {
-    const { inputs, outputs, attrs } = call;
+    const { inputs: views, outputs, attrs } = call;
     const facts = {
-      key_cache: factOfView(inputs.key_cache),
-      value_cache: inputs.value_cache && factOfView(inputs.value_cache),
-      block_tables: factOfView(inputs.block_tables),
-      seq_lens: factOfView(inputs.seq_lens),
-      seq_offset: inputs.seq_offset && factOfView(inputs.seq_offset),
+      key_cache: factOfView(views.key_cache),
+      value_cache: views.value_cache && factOfView(views.value_cache),
+      block_tables: factOfView(views.block_tables),
+      seq_lens: factOfView(views.seq_lens),
+      seq_offset: views.seq_offset && factOfView(views.seq_offset),
     };
     const sequences = readSequences({ ...call, inputs: facts })!;
     for (const [cache, rows] of [
-      [inputs.key_cache, outputs.key],
-      [inputs.value_cache, outputs.value],
+      [views.key_cache, outputs.key],
+      [views.value_cache, outputs.value],
     ]) {
       if (cache !== undefined && rows !== undefined)
         gatherVectors(contiguous(cache), rows, attrs.cache_mode, sequences);

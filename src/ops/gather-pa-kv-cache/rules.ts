@@ -1,21 +1,24 @@
 /** The rules of GatherPaKvCache: on shapes, and on the lengths, offsets and block tables that say what is read. */
 import { type Dim, isKnown, productOf, type Shape, shapeText, unknownDim } from "../../graph/dim.js";
 import { type Fact, knownView } from "../../graph/fact.js";
-import type { CallContext } from "../../graph/op.js";
+import { type CallContext, optional, type PerParameter, tensor } from "../../graph/op.js";
 import { readNumbers } from "../../tensor/access.js";
 import { fragmentLength, type PagedLayout } from "../shared/paged/layouts.js";
 import { checkRank, unifyDims } from "../shared/rules/shapes.js";
 
+/** The operands, in order. */
+export const inputs = {
+  key_cache: tensor("K"),
+  value_cache: optional(tensor("V")),
+  block_tables: tensor("I"),
+  seq_lens: tensor("I"),
+  seq_offset: optional(tensor("I")),
+};
+
 /** What the rules look at. */
 type GatherCall = CallContext & {
   readonly attrs: { readonly cache_mode: PagedLayout; readonly is_seq_lens_cumsum: boolean };
-  readonly inputs: {
-    readonly key_cache: Fact;
-    readonly value_cache: Fact | undefined;
-    readonly block_tables: Fact;
-    readonly seq_lens: Fact;
-    readonly seq_offset: Fact | undefined;
-  };
+  readonly inputs: PerParameter<typeof inputs, Fact>;
 };
 
 /** Where the tokens of each sequence are: the blocks its table names, from a column on. */

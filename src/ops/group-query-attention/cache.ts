@@ -97,25 +97,25 @@ export function windowRows(tokens: number, capacity: number, window: number): nu
 }
 
 /**
- * One step of a window cache: `held` rows of each sample stand at the front. Returns all rows of the step, past and fresh, for
- * attention, and keeps the last `kept` of them in the present.
+ * One step of a window cache: `held` rows of each sample stand at the front, and the first of the new ones are its own (`fresh`). Returns all rows
+ * of the step, past and new, for attention, and keeps the last `kept` of the sample's own in the present.
  */
 export function slideRows(
   past: View,
-  fresh: View,
+  rows: View,
   present: View,
-  { held, kept }: { readonly held: readonly number[]; readonly kept: readonly number[] },
+  { held, fresh, kept }: { readonly [name in "held" | "fresh" | "kept"]: readonly number[] },
 ): View {
-  const length = fresh.shape[2];
+  const length = rows.shape[2];
   const [batch, heads, , width] = past.shape;
   const all = View.allocate(present.type, [batch, heads, Math.max(0, ...held) + length, width]);
   held.forEach((count, sample) => {
     copyView(sampleRows(past, sample, 0, count), sampleRows(all, sample, 0, count));
-    copyView(sampleRows(fresh, sample, 0, length), sampleRows(all, sample, count, count + length));
+    copyView(sampleRows(rows, sample, 0, length), sampleRows(all, sample, count, count + length));
   });
   takeOver(past, present);
   kept.forEach((count, sample) => {
-    const end = held[sample] + length;
+    const end = held[sample] + fresh[sample];
     // Without a drop the past stands where it stood: only the fresh rows are written.
     const from = count === end ? held[sample] : 0;
     copyView(sampleRows(all, sample, end - count + from, end), sampleRows(present, sample, from, count));

@@ -90,7 +90,7 @@ export function checkLengths(call: GroupQueryCall<unknown>, seqlens: readonly nu
     const most = windowed ? Infinity : capacity - 1;
     call.check(last >= 0 && last <= most, () => `${named} must lie in [0, ${most}], got ${last}`, "invalid-argument");
     call.check(
-      (!windowed && isPrompt(step)) || last + 1 >= length,
+      isPrompt(step) || last + 1 >= length,
       () => `${named} must count the ${length} tokens of this step, got ${last}`,
       "invalid-argument",
     );

@@ -56,14 +56,18 @@ export function runGroupQuery(call: RunGroupQueryCall): void {
 
   const capacity = step.past ?? 0;
   const windowed = attrs.sliding_window_cache;
-  const held = lengths.map((count) => (windowed ? windowRows(count - length, capacity, attrs.local_window_size) : 0));
-  const store = (past: View | undefined, fresh: View, rows: RowFormat, present: View | undefined): View => {
-    const stored = rows.encode(fresh);
+  // A padded prompt has its own tokens first.
+  const fresh = lengths.map((count) => Math.min(count, length));
+  const held = lengths.map((count, sample) =>
+    windowed ? windowRows(count - fresh[sample], capacity, attrs.local_window_size) : 0,
+  );
+  const store = (past: View | undefined, given: View, rows: RowFormat, present: View | undefined): View => {
+    const stored = rows.encode(given);
     const target =
       present ?? View.allocate(stored.type, stored.shape.with(2, windowed ? capacity : Math.max(step.total, capacity)));
     if (windowed) {
       const kept = lengths.map((count) => windowRows(count, capacity, attrs.local_window_size));
-      return slideRows(past!, stored, target, { held, kept });
+      return slideRows(past!, stored, target, { held, fresh, kept });
     }
     const starts = lengths.map((count) => (past === undefined || prompt || step.fresh === 0 ? 0 : count - length));
     appendRows(past, stored, target, starts);
@@ -77,7 +81,7 @@ export function runGroupQuery(call: RunGroupQueryCall): void {
     keys: { rows: keyRows, format: keyFormat },
     values: { rows: valueRows, format: valueFormat },
     // Keys of each sample, and how many of them come before its first query.
-    totals: lengths.map((count, sample) => (windowed ? held[sample] + length : count)),
+    totals: lengths.map((count, sample) => (windowed ? held[sample] + fresh[sample] : count)),
     offsets: lengths.map((count, sample) =>
       windowed ? held[sample] : past_key === undefined || prompt ? 0 : count - length,
     ),

@@ -1,13 +1,41 @@
 /** LinearAttention's shape rule: which operands each update rule takes, how their packed dimensions agree, and which head reads which. */
 import { type Dim, divideExactly, isKnown, multiplyDims, shapeText, unknownDim } from "../../graph/dim.js";
 import type { Fact } from "../../graph/fact.js";
-import type { CallContext, OutputFact } from "../../graph/op.js";
+import { float, int, oneOf, required } from "../../graph/attribute.js";
+import {
+  type AttributeResults,
+  type CallContext,
+  optional,
+  type OutputFact,
+  type PerParameter,
+  tensor,
+} from "../../graph/op.js";
 import { headsOf } from "../attention/heads.js";
 import { checkRank, unifyDims } from "../shared/rules/shapes.js";
 import { checkWindow, stateShape } from "../shared/rules/state-window.js";
 
+/** The operands, in order. */
+export const inputs = {
+  query: tensor("T"),
+  key: tensor("T"),
+  value: tensor("T"),
+  past_state: optional(tensor("S")),
+  decay: optional(tensor("T")),
+  beta: optional(tensor("T")),
+};
+
+/** What both operators are told. */
+export const attrs = {
+  // How many tokens a parallel implementation takes at a time; it changes no result.
+  chunk_size: int(64),
+  kv_num_heads: required(int()),
+  q_num_heads: required(int()),
+  scale: float(0),
+  update_rule: oneOf(["linear", "gated", "delta", "gated_delta"], "gated_delta"),
+};
+
 /** How the state takes in a token. */
-type UpdateRule = "linear" | "gated" | "delta" | "gated_delta";
+type UpdateRule = AttributeResults<typeof attrs>["update_rule"];
 
 /** True if the rule lets the state decay. */
 export const decays = (rule: UpdateRule): boolean => rule === "gated" || rule === "gated_delta";
@@ -16,23 +44,10 @@ export const decays = (rule: UpdateRule): boolean => rule === "gated" || rule ==
 export const corrects = (rule: UpdateRule): boolean => rule === "delta" || rule === "gated_delta";
 
 /** Operands by name. */
-export interface Operands<V> {
-  readonly query: V;
-  readonly key: V;
-  readonly value: V;
-  readonly past_state: V | undefined;
-  readonly decay: V | undefined;
-  readonly beta: V | undefined;
-}
+export type Operands<V> = PerParameter<typeof inputs, V>;
 
-/** What both operators are told; onnxruntime's alone has a window. */
-export interface LinearAttentionAttributes {
-  readonly q_num_heads: number;
-  readonly kv_num_heads: number;
-  readonly update_rule: UpdateRule;
-  readonly scale: number;
-  readonly state_window?: number;
-}
+/** Attributes by name; onnxruntime's operator alone has a window. */
+export type LinearAttentionAttributes = AttributeResults<typeof attrs> & { readonly state_window?: number };
 
 /** The call of the shape rule. */
 interface LinearAttentionInfer extends CallContext {

@@ -1,31 +1,13 @@
 /** LinearAttention: attention whose past is one matrix a head, S [key size, value size], which every token updates and then reads. */
-import { float, int, oneOf, required } from "../../graph/attribute.js";
+import { int } from "../../graph/attribute.js";
 import { update } from "../../graph/effect.js";
 import type { Fact } from "../../graph/fact.js";
-import { defineOp, optional, tensor } from "../../graph/op.js";
+import { defineOp, tensor } from "../../graph/op.js";
 import { eachWithEach } from "../shared/rules/work.js";
-import { inferLinearAttention, type Operands } from "./infer.js";
+import { attrs, inferLinearAttention, inputs, type Operands } from "./infer.js";
 import { computeLinearAttention } from "./reference.js";
 
 const floats = ["float16", "bfloat16", "float32"] as const;
-
-const inputs = {
-  query: tensor("T"),
-  key: tensor("T"),
-  value: tensor("T"),
-  past_state: optional(tensor("S")),
-  decay: optional(tensor("T")),
-  beta: optional(tensor("T")),
-};
-
-const attrs = {
-  // How many tokens a parallel implementation takes at a time; it changes no result.
-  chunk_size: int(64),
-  kv_num_heads: required(int()),
-  q_num_heads: required(int()),
-  scale: float(0),
-  update_rule: oneOf(["linear", "gated", "delta", "gated_delta"], "gated_delta"),
-};
 
 const workOf = ({ inputs: { query, key, value } }: { inputs: Operands<Fact> }): number =>
   eachWithEach(query, key) + eachWithEach(key, value);

@@ -1,38 +1,40 @@
 /** What com.microsoft's Attention is called with, and what of it MultiHeadAttention is called with. */
-import type { CallContext } from "../../graph/op.js";
+import { flag, float, int, ints, required } from "../../graph/attribute.js";
+import { type AttributeResults, type CallContext, optional, type PerParameter, tensor } from "../../graph/op.js";
 import { rowMajorStrides, View } from "../../tensor/view.js";
 
-/** The operands by name. */
-interface Operands<V> {
-  readonly input: V;
-  readonly weights: V;
-  readonly bias: V | undefined;
-  readonly mask_index: V | undefined;
-  readonly past: V | undefined;
-  readonly attention_bias: V | undefined;
-  readonly past_sequence_length: V | undefined;
-}
+/** The operands, in order. */
+export const inputs = {
+  input: tensor("T"),
+  weights: tensor("T"),
+  bias: optional(tensor("T")),
+  mask_index: optional(tensor("M")),
+  past: optional(tensor("T")),
+  attention_bias: optional(tensor("T")),
+  past_sequence_length: optional(tensor("M")),
+};
 
-/** The attributes by name. */
-interface Attributes {
-  readonly do_rotary: boolean;
-  readonly mask_filter_value: number;
-  readonly num_heads: number;
-  readonly past_present_share_buffer: boolean;
-  readonly qkv_hidden_sizes: readonly number[] | undefined;
-  readonly scale: number;
-  readonly unidirectional: boolean;
-}
+/** The attributes. */
+export const attrs = {
+  do_rotary: flag(false),
+  mask_filter_value: float(-10000),
+  num_heads: required(int()),
+  past_present_share_buffer: flag(false),
+  qkv_hidden_sizes: ints(),
+  rotary_embedding_dim: int(0),
+  scale: float(0),
+  unidirectional: flag(false),
+};
 
 /** A call with its operands and attributes. */
 export interface AttentionCall<V> extends CallContext {
-  readonly inputs: Operands<V>;
-  readonly attrs: Attributes;
+  readonly inputs: PerParameter<typeof inputs, V>;
+  readonly attrs: AttributeResults<typeof attrs>;
 }
 
 /** The columns of weights that make queries, keys and values, `columns` in all. */
 export function widthsOf(
-  { qkv_hidden_sizes: sizes }: Pick<Attributes, "qkv_hidden_sizes">,
+  { qkv_hidden_sizes: sizes }: Pick<AttributeResults<typeof attrs>, "qkv_hidden_sizes">,
   columns: number,
 ): readonly [queries: number, keys: number, values: number] {
   if (sizes === undefined || sizes.length !== 3) return [columns / 3, columns / 3, columns / 3];

@@ -2,10 +2,10 @@
  * com.microsoft's Attention, as onnxruntime's optimizer writes it for BERT and GPT-2: the projections of queries, keys and values inside, masks
  * of several forms, and past and present as one tensor.
  */
-import { flag, float, int, ints, required } from "../../graph/attribute.js";
 import { update } from "../../graph/effect.js";
 import { defineOp, optional, tensor } from "../../graph/op.js";
 import { attentionSteps, eachWithEach } from "../shared/rules/work.js";
+import { attrs, inputs } from "./call.js";
 import { inferAttention, validateAttention } from "./infer.js";
 import { runAttention } from "./reference.js";
 
@@ -15,26 +15,9 @@ export const MicrosoftAttention = defineOp({
   domain: "com.microsoft",
   since: 1,
   types: { T: ["float32", "float16", "bfloat16"], M: ["int32"] },
-  inputs: {
-    input: tensor("T"),
-    weights: tensor("T"),
-    bias: optional(tensor("T")),
-    mask_index: optional(tensor("M")),
-    past: optional(tensor("T")),
-    attention_bias: optional(tensor("T")),
-    past_sequence_length: optional(tensor("M")),
-  },
+  inputs,
   outputs: { output: tensor("T"), present: optional(tensor("T")) },
-  attrs: {
-    do_rotary: flag(false),
-    mask_filter_value: float(-10000),
-    num_heads: required(int()),
-    past_present_share_buffer: flag(false),
-    qkv_hidden_sizes: ints(),
-    rotary_embedding_dim: int(0),
-    scale: float(0),
-    unidirectional: flag(false),
-  },
+  attrs,
   effects: { present: update("past", { grows: 3 }) },
   overwrites: ({ inputs: { past }, outputs: { present } }) => {
     if (present === undefined) return {};

@@ -169,9 +169,17 @@ function checkProduct(
     inner % perByte === 0,
     () => `rows of ${name}_experts_weights must be whole bytes: ${inner} values of ${bits} bits are none`,
   );
-  // Older files say the shape the other way round; the bytes lie the same way.
+  // Files older than blocks say the shape the other way round; the bytes lie the same way. With blocks it is CUDA's own layout.
   const turned = bits === floatBits ? [experts, inner, rows] : [experts, inner, packed(rows)];
-  checkShape(call, `${name}_experts_weights`, weights, [experts, rows, packed(inner)], turned);
+  const plain = [experts, rows, packed(inner)];
+  const isPacked = bits !== floatBits && blockSize > 0 && shapeText(weights.shape ?? plain) === shapeText(turned);
+  call.check(
+    !isPacked || shapeText(plain) === shapeText(turned),
+    () =>
+      `${name}_experts_weights ${shapeText(turned)} lie as CUDA's kernels read them; export them as ${shapeText(plain)}: for cpu or webgpu, or with qmoe_weights_prepacked=0`,
+    "invalid-argument",
+  );
+  checkShape(call, `${name}_experts_weights`, weights, plain, turned);
   checkShape(call, `${name}_experts_bias`, bias, [experts, rows]);
   if (bits === floatBits) return;
   call.check(scales !== undefined, `weights of ${bits} bits need the input ${name}_scales`, "invalid-graph");

@@ -1,35 +1,36 @@
-/** What MultiHeadAttention's rules and its reference implementation are called with. */
-import type { CallContext } from "../../graph/op.js";
+/** MultiHeadAttention's operands and attributes, and what its rules and its reference implementation are called with. */
+import { flag, float, int, required } from "../../graph/attribute.js";
+import { type AttributeResults, type CallContext, optional, type PerParameter, tensor } from "../../graph/op.js";
 
-/** The operands by name. */
-interface Operands<V> {
-  readonly query: V;
-  readonly key: V | undefined;
-  readonly value: V | undefined;
-  readonly bias: V | undefined;
-  readonly key_padding_mask: V | undefined;
-  readonly attention_bias: V | undefined;
-  readonly past_key: V | undefined;
-  readonly past_value: V | undefined;
-  readonly past_sequence_length: V | undefined;
-  readonly cache_indirection: V | undefined;
-}
+/** The operands, in order. */
+export const inputs = {
+  query: tensor("T"),
+  key: optional(tensor("T")),
+  value: optional(tensor("T")),
+  bias: optional(tensor("T")),
+  key_padding_mask: optional(tensor("M")),
+  attention_bias: optional(tensor("T")),
+  past_key: optional(tensor("T")),
+  past_value: optional(tensor("T")),
+  past_sequence_length: optional(tensor("M")),
+  cache_indirection: optional(tensor("M")),
+};
 
-/** The attributes by name. */
-interface Attributes {
-  readonly mask_filter_value: number;
-  readonly num_heads: number;
-  readonly scale: number;
-  readonly unidirectional: boolean;
-}
+/** The attributes. */
+export const attrs = {
+  mask_filter_value: float(-10000),
+  num_heads: required(int()),
+  scale: float(0),
+  unidirectional: flag(false),
+};
 
 /** The outputs by name. */
 export type OutputName = "output" | "present_key" | "present_value" | "qk";
 
 /** A call with its operands and attributes. */
 export interface MultiHeadCall<V> extends CallContext {
-  readonly inputs: Operands<V>;
-  readonly attrs: Attributes;
+  readonly inputs: PerParameter<typeof inputs, V>;
+  readonly attrs: AttributeResults<typeof attrs>;
 }
 
 /**

@@ -2,11 +2,11 @@
  * MultiHeadAttention, onnxruntime's attention of encoders and older decoders: operands apart or packed, the biases of their
  * projections inside, padding masks of four forms, and a past that grows or is a buffer of fixed capacity.
  */
-import { flag, float, int, required } from "../../graph/attribute.js";
 import { update } from "../../graph/effect.js";
 import { defineOp, optional, tensor } from "../../graph/op.js";
 import type { ElementType } from "../../tensor/element-type.js";
 import { appendedRows } from "../attention/appended.js";
+import { attrs, inputs } from "./call.js";
 import { inferMultiHead, validateMultiHead } from "./infer.js";
 import { runMultiHead } from "./reference.js";
 import { attentionSteps } from "../shared/rules/work.js";
@@ -19,39 +19,23 @@ export const MultiHeadAttention = defineOp({
   domain: "com.microsoft",
   since: 1,
   types: { T: floatTypes, QK: floatTypes, M: ["int32"] },
-  inputs: {
-    query: tensor("T"),
-    key: optional(tensor("T")),
-    value: optional(tensor("T")),
-    bias: optional(tensor("T")),
-    key_padding_mask: optional(tensor("M")),
-    attention_bias: optional(tensor("T")),
-    past_key: optional(tensor("T")),
-    past_value: optional(tensor("T")),
-    past_sequence_length: optional(tensor("M")),
-    cache_indirection: optional(tensor("M")),
-  },
+  inputs,
   outputs: {
     output: tensor("T"),
     present_key: optional(tensor("T")),
     present_value: optional(tensor("T")),
     qk: optional(tensor("QK")),
   },
-  attrs: {
-    mask_filter_value: float(-10000),
-    num_heads: required(int()),
-    scale: float(0),
-    unidirectional: flag(false),
-  },
+  attrs,
   effects: { present_key: update("past_key", { grows: 2 }), present_value: update("past_value", { grows: 2 }) },
-  overwrites: ({ inputs, outputs }) => ({
-    present_key: appendedRows(inputs.past_key, outputs.present_key),
-    present_value: appendedRows(inputs.past_value, outputs.present_value),
+  overwrites: ({ inputs: { past_key, past_value }, outputs }) => ({
+    present_key: appendedRows(past_key, outputs.present_key),
+    present_value: appendedRows(past_value, outputs.present_value),
   }),
   rows: { masks: ["attention_bias"] },
   looksAt: ["past_sequence_length"],
   validate: validateMultiHead,
   infer: inferMultiHead,
-  work: ({ inputs }) => attentionSteps(inputs.query, inputs.key, inputs.past_key),
+  work: ({ inputs: { query, key, past_key } }) => attentionSteps(query, key, past_key),
   reference: runMultiHead,
 });

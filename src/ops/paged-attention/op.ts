@@ -7,13 +7,12 @@
  *
  * head_sink has a score for each head that takes part in every softmax and brings no value.
  */
-import { flag, float, int } from "../../graph/attribute.js";
 import { multiplyDims } from "../../graph/dim.js";
 import { defineOp, optional, tensor } from "../../graph/op.js";
-import { attentionPageTypes, modeOf } from "../shared/paged/layouts.js";
+import { attentionPageTypes } from "../shared/paged/layouts.js";
 import { indexTypes } from "../shared/rules/types.js";
 import { attendPages } from "./reference.js";
-import { sizesOf } from "./sizes.js";
+import { attrs, inputs, sizesOf } from "./sizes.js";
 import { readStarts, readTables } from "./tables.js";
 import { eachWithEach } from "../shared/rules/work.js";
 
@@ -23,28 +22,9 @@ export const PagedAttention = defineOp({
   domain: "insitu",
   since: 1,
   types: { T: ["float32", "float16", "bfloat16"], C: attentionPageTypes, B: indexTypes, L: indexTypes, S: indexTypes },
-  inputs: {
-    query: tensor("T"),
-    key_cache: tensor("C"),
-    value_cache: tensor("C"),
-    block_tables: tensor("B"),
-    seq_lens: tensor("L"),
-    key_scale: optional(tensor("float32")),
-    value_scale: optional(tensor("float32")),
-    query_starts: optional(tensor("S")),
-    head_sink: optional(tensor("T")),
-  },
+  inputs,
   outputs: { Y: tensor("T"), attention_sums: optional(tensor("float32")) },
-  attrs: {
-    cache_mode: modeOf(["Norm", "PA_NZ", "NHSD"], "Norm"),
-    is_causal: flag(false),
-    kv_num_heads: int(),
-    q_num_heads: int(),
-    scale: float(),
-    softcap: float(0),
-    left_window_size: int(-1),
-    right_window_size: int(-1),
-  },
+  attrs,
   rows: { window: ({ left_window_size: left }) => (left < 0 ? undefined : left + 1) },
 
   infer(call) {

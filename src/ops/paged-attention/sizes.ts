@@ -10,36 +10,43 @@ import {
   unknownDim,
 } from "../../graph/dim.js";
 import { type Fact, factText } from "../../graph/fact.js";
-import type { CallContext } from "../../graph/op.js";
+import { flag, float, int } from "../../graph/attribute.js";
+import { type AttributeResults, type CallContext, optional, type PerParameter, tensor } from "../../graph/op.js";
 import { headsOf } from "../attention/heads.js";
 import { checkSinks } from "../attention/infer.js";
-import { fragmentLength, type PagedLayout, quantizedTypes } from "../shared/paged/layouts.js";
+import { fragmentLength, modeOf, quantizedTypes } from "../shared/paged/layouts.js";
 import { checkRank, unifyDims } from "../shared/rules/shapes.js";
 
+/** The operands, in order. */
+export const inputs = {
+  query: tensor("T"),
+  key_cache: tensor("C"),
+  value_cache: tensor("C"),
+  block_tables: tensor("B"),
+  seq_lens: tensor("L"),
+  key_scale: optional(tensor("float32")),
+  value_scale: optional(tensor("float32")),
+  query_starts: optional(tensor("S")),
+  head_sink: optional(tensor("T")),
+};
+
+/** The attributes. */
+export const attrs = {
+  cache_mode: modeOf(["Norm", "PA_NZ", "NHSD"], "Norm"),
+  is_causal: flag(false),
+  kv_num_heads: int(),
+  q_num_heads: int(),
+  scale: float(),
+  softcap: float(0),
+  left_window_size: int(-1),
+  right_window_size: int(-1),
+};
+
 /** Operands by name, as facts or as views. */
-export interface PagedOperands<V> {
-  readonly query: V;
-  readonly key_cache: V;
-  readonly value_cache: V;
-  readonly block_tables: V;
-  readonly seq_lens: V;
-  readonly key_scale: V | undefined;
-  readonly value_scale: V | undefined;
-  readonly query_starts: V | undefined;
-  readonly head_sink: V | undefined;
-}
+export type PagedOperands<V> = PerParameter<typeof inputs, V>;
 
 /** Attributes by name. */
-export interface PagedAttributes {
-  readonly cache_mode: PagedLayout;
-  readonly is_causal: boolean;
-  readonly kv_num_heads: number | undefined;
-  readonly q_num_heads: number | undefined;
-  readonly scale: number | undefined;
-  readonly softcap: number;
-  readonly left_window_size: number;
-  readonly right_window_size: number;
-}
+export type PagedAttributes = AttributeResults<typeof attrs>;
 
 /** What the rules look at. */
 export type PagedCall = CallContext & { readonly inputs: PagedOperands<Fact>; readonly attrs: PagedAttributes };

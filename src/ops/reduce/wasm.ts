@@ -1,12 +1,12 @@
 /** Reductions on WASM, along axes that are known beforehand: floats in float64, the others in 64-bit integers. */
 import { elementCode, foldOperation, registerKind } from "../../wasm-kernels/jobs.js";
-import type { CallOf, Operand } from "../../graph/kernel.js";
+import type { Operand } from "../../graph/kernel.js";
 import { type Recorder, type WasmKernel, wasmKernel } from "../../wasm-kernels/wasm-kernel.js";
-import { readIntegers } from "../../tensor/access.js";
 import { byteLengthOf } from "../../tensor/element-type.js";
 import { kindOf, plainOnly, type PlainType } from "../shared/wasm/elements.js";
-import { fromFront, joinDimensions, type Layout, productOf } from "../shared/rules/layout.js";
+import { joinDimensions, type Layout, productOf } from "../shared/rules/layout.js";
 import { partsFor } from "../shared/wasm/work.js";
+import { axesOf, type Versions } from "./axes.js";
 import {
   ReduceL1,
   ReduceL1ByAttribute,
@@ -27,20 +27,6 @@ import {
 } from "./op.js";
 
 type Fold = keyof typeof foldOperation;
-
-/** The declarations of one reduction: axes as an attribute, axes as an input. */
-type Versions = readonly [typeof ReduceSumByAttribute, typeof ReduceSum];
-
-/** The axes, counted from the front; undefined where they are data. */
-function axesOf({ inputs, attrs }: CallOf<Versions[number]>): readonly number[] | undefined {
-  const { shape } = inputs.data;
-  const operand = "axes" in inputs ? inputs.axes : undefined;
-  if (operand?.known === false) return undefined;
-  const given = operand === undefined ? ("axes" in attrs ? attrs.axes : undefined) : readIntegers(operand.view);
-  if (given === undefined || given.length === 0)
-    return "noop_with_empty_axes" in attrs && attrs.noop_with_empty_axes ? [] : shape.map((_, axis) => axis);
-  return given.map((axis) => fromFront(axis, shape));
-}
 
 const reducing = (versions: Versions, operation: Fold): WasmKernel =>
   wasmKernel(versions, {

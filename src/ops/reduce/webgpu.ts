@@ -1,13 +1,11 @@
 /** The reductions on WebGPU: floats in float32, whole numbers of 32 bits and less where wrapping gives what exact sums do. */
-import type { Operand } from "../../graph/kernel.js";
-import { readIntegers } from "../../tensor/access.js";
 import type { ElementType } from "../../tensor/element-type.js";
-import { type WebgpuKernel, webgpuKernel } from "../../webgpu-kernels/webgpu-kernel.js";
+import { webgpuFamily, type WebgpuKernel } from "../../webgpu-kernels/webgpu-kernel.js";
 import { isShaderType, scalarOf } from "../../webgpu-kernels/wgsl.js";
-import { fromFront } from "../shared/rules/layout.js";
 import { functionsPart } from "../shared/webgpu/functions.js";
 import { acceptsRows, reduceRows, type RowWork } from "../shared/webgpu/row-phases.js";
 import { isFloat } from "../shared/webgpu/types.js";
+import { axesOf, type Versions } from "./axes.js";
 import {
   ReduceL1,
   ReduceL1ByAttribute,
@@ -86,51 +84,28 @@ const logSumExp: Fold = (type) =>
       }
     : undefined;
 
-const chosenAxes = (axes: readonly number[], noop: boolean, shape: readonly number[]): readonly number[] =>
-  axes.length === 0
-    ? noop
-      ? []
-      : shape.map((_, axis) => axis)
-    : axes.map((axis) => fromFront(axis, shape)).sort((a, b) => a - b);
-
-function reduction(
-  name: string,
-  byInput: typeof ReduceSum,
-  byAttribute: typeof ReduceSumByAttribute,
-  fold: Fold,
-): readonly WebgpuKernel[] {
-  const workOf = (input: Operand, output: Operand, axes: readonly number[]): RowWork | string => {
+function reduction(name: string, byInput: Versions[1], byAttribute: Versions[0], fold: Fold): WebgpuKernel {
+  const family = webgpuFamily<RowWork>({
+    accepts: acceptsRows,
+    record(work, recorder) {
+      if (work.output.place.size > 0) recorder.dispatch(reduceRows(work, recorder));
+    },
+  });
+  return family([byAttribute, byInput], (call) => {
+    const { data: input } = call.inputs;
+    const axes = axesOf(call);
+    if (axes === undefined) return "the axes are data";
     const folded = isShaderType(input.type) ? fold(input.type) : undefined;
-    return folded === undefined ? `${input.type} is reduced exactly` : { name, input, output, axes, ...folded };
-  };
-  const accepted = (work: RowWork | string): true | string => (typeof work === "string" ? work : acceptsRows(work));
-  return [
-    webgpuKernel([byAttribute], {
-      accepts: ({ inputs: { data }, outputs: { reduced }, attrs: { axes = [] } }) =>
-        accepted(workOf(data, reduced, chosenAxes(axes, false, data.shape))),
-      record({ inputs: { data }, outputs: { reduced }, attrs: { axes = [] } }, recorder) {
-        const work = workOf(data, reduced, chosenAxes(axes, false, data.shape));
-        if (typeof work !== "string" && reduced.place.size > 0) recorder.dispatch(reduceRows(work, recorder));
-      },
-    }),
-    webgpuKernel([byInput], {
-      accepts({ inputs: { data, axes }, outputs: { reduced }, attrs: { noop_with_empty_axes: noop } }) {
-        if (axes?.known === false) return "the axes are data";
-        return accepted(workOf(data, reduced, chosenAxes(axes ? readIntegers(axes.view) : [], noop, data.shape)));
-      },
-      record({ inputs: { data, axes }, outputs: { reduced }, attrs: { noop_with_empty_axes: noop } }, recorder) {
-        const work = workOf(data, reduced, chosenAxes(axes ? readIntegers(axes.view) : [], noop, data.shape));
-        if (typeof work !== "string" && reduced.place.size > 0) recorder.dispatch(reduceRows(work, recorder));
-      },
-    }),
-  ];
+    if (folded === undefined) return `${input.type} is reduced exactly`;
+    return { name, input, output: call.outputs.reduced, axes, ...folded };
+  });
 }
 
 /** The sum of elements. */
-export const reduceSum: readonly WebgpuKernel[] = reduction("reduceSum", ReduceSum, ReduceSumByAttribute, sumOf("x"));
+export const reduceSum: WebgpuKernel = reduction("reduceSum", ReduceSum, ReduceSumByAttribute, sumOf("x"));
 
 /** The mean of elements. */
-export const reduceMean: readonly WebgpuKernel[] = reduction(
+export const reduceMean: WebgpuKernel = reduction(
   "reduceMean",
   ReduceMean,
   ReduceMeanByAttribute,
@@ -138,10 +113,10 @@ export const reduceMean: readonly WebgpuKernel[] = reduction(
 );
 
 /** The product of elements. */
-export const reduceProd: readonly WebgpuKernel[] = reduction("reduceProd", ReduceProd, ReduceProdByAttribute, product);
+export const reduceProd: WebgpuKernel = reduction("reduceProd", ReduceProd, ReduceProdByAttribute, product);
 
 /** The greatest element. */
-export const reduceMax: readonly WebgpuKernel[] = reduction(
+export const reduceMax: WebgpuKernel = reduction(
   "reduceMax",
   ReduceMax,
   ReduceMaxByAttribute,
@@ -149,7 +124,7 @@ export const reduceMax: readonly WebgpuKernel[] = reduction(
 );
 
 /** The least element. */
-export const reduceMin: readonly WebgpuKernel[] = reduction(
+export const reduceMin: WebgpuKernel = reduction(
   "reduceMin",
   ReduceMin,
   ReduceMinByAttribute,
@@ -157,10 +132,10 @@ export const reduceMin: readonly WebgpuKernel[] = reduction(
 );
 
 /** The sum of absolute values. */
-export const reduceL1: readonly WebgpuKernel[] = reduction("reduceL1", ReduceL1, ReduceL1ByAttribute, sumOf("abs(x)"));
+export const reduceL1: WebgpuKernel = reduction("reduceL1", ReduceL1, ReduceL1ByAttribute, sumOf("abs(x)"));
 
 /** The root of the sum of squares. */
-export const reduceL2: readonly WebgpuKernel[] = reduction(
+export const reduceL2: WebgpuKernel = reduction(
   "reduceL2",
   ReduceL2,
   ReduceL2ByAttribute,
@@ -168,7 +143,7 @@ export const reduceL2: readonly WebgpuKernel[] = reduction(
 );
 
 /** The sum of squares. */
-export const reduceSumSquare: readonly WebgpuKernel[] = reduction(
+export const reduceSumSquare: WebgpuKernel = reduction(
   "reduceSumSquare",
   ReduceSumSquare,
   ReduceSumSquareByAttribute,
@@ -176,7 +151,7 @@ export const reduceSumSquare: readonly WebgpuKernel[] = reduction(
 );
 
 /** The logarithm of the sum. */
-export const reduceLogSum: readonly WebgpuKernel[] = reduction(
+export const reduceLogSum: WebgpuKernel = reduction(
   "reduceLogSum",
   ReduceLogSum,
   ReduceLogSumByAttribute,
@@ -184,7 +159,7 @@ export const reduceLogSum: readonly WebgpuKernel[] = reduction(
 );
 
 /** The logarithm of the sum of exponentials. */
-export const reduceLogSumExp: readonly WebgpuKernel[] = reduction(
+export const reduceLogSumExp: WebgpuKernel = reduction(
   "reduceLogSumExp",
   ReduceLogSumExp,
   ReduceLogSumExpByAttribute,

@@ -3,7 +3,6 @@ import { bigints, ints, required } from "../../graph/attribute.js";
 import { type Dim, isKnown, isKnownShape, type Shape, unknownDim } from "../../graph/dim.js";
 import type { Fact } from "../../graph/fact.js";
 import { type CallContext, defineOp, optional, tensor } from "../../graph/op.js";
-import { isWide, readBigInts, readNumbers } from "../../tensor/access.js";
 import { copyView } from "../../tensor/copy.js";
 import type { View } from "../../tensor/view.js";
 import { movedContents } from "../shared/rules/contents.js";
@@ -11,7 +10,7 @@ import { listOf, axesOf } from "../shared/rules/operands.js";
 import { classicTypes, plainTypes } from "../shared/rules/plain-types.js";
 import { normalizeAxes } from "../shared/rules/shapes.js";
 import { indexTypes } from "../shared/rules/types.js";
-import { lengthAlong, type Range, rangeOf, sliceView } from "./range.js";
+import { clampedNumbers, lengthAlong, type Range, rangeOf, sliceView } from "./range.js";
 
 /** What a slice asks for, one entry an axis; undefined where the values are unknown. */
 interface Bounds {
@@ -115,17 +114,13 @@ function boundsOfFacts(call: CallContext, inputs: Operands<Fact>): Bounds {
   };
 }
 
-/** A list operand as numbers; what lies past 2^53 is clamped to a dimension anyway. */
-const numbers = (view: View): number[] =>
-  isWide(view.type) ? Array.from(readBigInts(view), Number) : Array.from(readNumbers(view));
-
 function boundsOfViews(inputs: Operands<View>): { [N in keyof Bounds]: readonly number[] } {
-  const starts = numbers(inputs.starts);
+  const starts = clampedNumbers(inputs.starts);
   return {
     starts,
-    ends: numbers(inputs.ends),
-    axes: inputs.axes === undefined ? firstAxes(starts)! : numbers(inputs.axes),
-    steps: inputs.steps === undefined ? starts.map(() => 1) : numbers(inputs.steps),
+    ends: clampedNumbers(inputs.ends),
+    axes: inputs.axes === undefined ? firstAxes(starts)! : clampedNumbers(inputs.axes),
+    steps: inputs.steps === undefined ? starts.map(() => 1) : clampedNumbers(inputs.steps),
   };
 }
 

@@ -9,8 +9,12 @@ import {
   addDims,
   unknownDim,
 } from "../../graph/dim.js";
+import type { CallOf, Operand } from "../../graph/kernel.js";
+import { isWide, readBigInts, readNumbers } from "../../tensor/access.js";
 import { View } from "../../tensor/view.js";
 import { isAtMost, isNonNegative } from "../shared/rules/contents.js";
+import { fromFront } from "../shared/rules/layout.js";
+import type { Slice1, Slice10 } from "./op.js";
 
 /** Elements `start`, `start + step`, … of an axis, `count` of them. */
 export interface Range {
@@ -79,4 +83,32 @@ export function sliceView(view: View, ranges: readonly Range[]): View {
     strides[axis] *= step;
   }
   return new View(view.type, shape, view.data, offset, strides);
+}
+
+/** A list as numbers; what lies past 2^53 is clamped to a dimension anyway. */
+export const clampedNumbers = (view: View): readonly number[] =>
+  isWide(view.type) ? Array.from(readBigInts(view), Number) : Array.from(readNumbers(view));
+
+/** The ranges that a call takes for a kernel, one for each axis that it names; why not where its bounds are data. */
+export function knownRanges({
+  inputs,
+  attrs,
+}: CallOf<typeof Slice1> | CallOf<typeof Slice10>): readonly Range[] | string {
+  const { shape } = inputs.data;
+  const rangesOf = (
+    bounds: Readonly<Record<"starts" | "ends", readonly number[]>>,
+    axes?: readonly number[],
+    steps?: readonly number[],
+  ): Range[] =>
+    bounds.starts.map((start, at) => {
+      const axis = fromFront(axes?.[at] ?? at, shape);
+      return rangeOf(axis, shape[axis], start, bounds.ends[at], steps?.[at] ?? 1);
+    });
+  if ("starts" in attrs)
+    return rangesOf({ starts: attrs.starts.map(Number), ends: attrs.ends.map(Number) }, attrs.axes);
+  if (!("starts" in inputs)) return [];
+  const { starts, ends, axes, steps } = inputs;
+  if ([starts, ends, axes, steps].some((bound) => bound?.known === false)) return "the bounds are data";
+  const listed = ({ view }: Operand): readonly number[] => clampedNumbers(view);
+  return rangesOf({ starts: listed(starts), ends: listed(ends) }, axes && listed(axes), steps && listed(steps));
 }

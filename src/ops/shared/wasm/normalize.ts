@@ -6,46 +6,26 @@ import { byteLengthOf } from "../../../tensor/element-type.js";
 import { type Heads, temporaryHeads } from "./attention.js";
 import { mostJobs, type Rows, rowsOf } from "./layout.js";
 import { joinDimensions, productOf } from "../rules/layout.js";
+import { hasRowFactors, type RowNorm } from "../rules/row-norm.js";
 import { codeOf, oneFloatType, partsFor } from "./work.js";
-
-/** One normalisation of the axes from `axis` on. */
-interface Normalization {
-  readonly kernel: "rmsNormalize" | "layerNormalize";
-  readonly source: Operand;
-  /** Broadcast to the source and added first. */
-  readonly skip?: Operand | undefined;
-  /** One for each place of a row: added first too. */
-  readonly addend?: Operand | undefined;
-  /** Where source + skip + addend goes. */
-  readonly sum?: Operand | undefined;
-  readonly scale: Operand;
-  readonly bias?: Operand | undefined;
-  readonly output: Operand;
-  readonly mean?: Operand | undefined;
-  readonly inverse?: Operand | undefined;
-  readonly axis: number;
-  readonly epsilon: number;
-}
 
 /** Longer rows do not fit into the kernels' scratch. */
 const longestRow = 1 << 16;
 
 /** Fast paths of operators that normalise. */
-export const normalization = wasmFamily<Normalization>({
+export const normalization = wasmFamily<RowNorm>({
   accepts: normalizable,
   record: (job, recorder) => recordNormalization(recorder, job),
 });
 
 /** True if kernels can normalise this, else why not. */
-function normalizable(job: Normalization): true | string {
+function normalizable(job: RowNorm): true | string {
   const { source, skip, addend, sum, scale, bias, output, mean, inverse, axis } = job;
   const types = oneFloatType([source, skip, addend, sum, scale, bias, output]);
   if (types !== true) return types;
   const inner = source.shape.slice(axis);
   if (productOf(inner) > longestRow) return `rows of ${productOf(inner)} are too long`;
-  for (const vector of [scale, bias, addend]) {
-    if (vector !== undefined && !isRow(vector, source.shape, axis)) return "scale or bias differ between rows";
-  }
+  if (!hasRowFactors(job)) return "scale or bias differ between rows";
   const layout = layoutOf(job);
   if (typeof layout === "string") return layout;
   for (const statistic of [mean, inverse]) {
@@ -57,21 +37,15 @@ function normalizable(job: Normalization): true | string {
   return true;
 }
 
-/** True if the operand holds one value for each place of a row, the same in all rows. */
-function isRow({ shape, contiguous }: Operand, whole: readonly number[], axis: number): boolean {
-  const lead = whole.length - shape.length;
-  return contiguous && whole.every((dim, at) => (at < lead ? 1 : shape[at - lead]) === (at < axis ? 1 : dim));
-}
-
 /** The operands that are walked row by row: output, source, skip, sum. */
-const walked = ({ output, source, skip, sum }: Normalization): readonly Operand[] => [
+const walked = ({ output, source, skip, sum }: RowNorm): readonly Operand[] => [
   output,
   source,
   skip ?? source,
   sum ?? source,
 ];
 
-function layoutOf(job: Normalization): Rows | string {
+function layoutOf(job: RowNorm): Rows | string {
   const { source, axis } = job;
   const strides = walked(job).map(({ view }) => view.broadcastTo(source.shape).strides);
   return rowLayout(source.shape, strides, axis);
@@ -139,8 +113,8 @@ export const acceptsHeads = ({ shape: [batch, heads, rows] }: { readonly shape: 
   Math.min(heads, batch * rows) <= mostJobs && (batch === 1 || rows === 1 || batch * Math.min(heads, rows) <= mostJobs);
 
 /** Queues a normalisation that `normalizable` holds of. */
-function recordNormalization(recorder: Recorder, job: Normalization): void {
-  const { kernel, source, skip, addend, sum, scale, bias, output, mean, inverse, axis, epsilon } = job;
+function recordNormalization(recorder: Recorder, job: RowNorm): void {
+  const { centered, source, skip, addend, sum, scale, bias, output, mean, inverse, axis, epsilon } = job;
   const layout = layoutOf(job);
   const size = productOf(source.shape.slice(axis));
   if (typeof layout === "string" || source.view.size === 0) return;
@@ -150,7 +124,7 @@ function recordNormalization(recorder: Recorder, job: Normalization): void {
     const placeOf = (operand: Operand | undefined, start: number): number =>
       operand === undefined ? 0 : recorder.address(operand) + byteLengthOf(operand.type, start);
     recorder.run(
-      kernel,
+      centered ? "layerNormalize" : "rmsNormalize",
       {
         source: placeOf(source, sourceStart),
         skip: placeOf(skip, skipStart),

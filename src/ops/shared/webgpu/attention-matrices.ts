@@ -20,7 +20,7 @@ import {
   sinkPart,
   visiblePart,
 } from "./attention-parts.js";
-import { onlySeveral, queryTiles } from "./packed-batch.js";
+import { onlySeveral, queryTiles, tileSight } from "./packed-batch.js";
 import { matrixExtensions, matrixTypes } from "./product-matrices.js";
 import { hidden, least } from "./score-marks.js";
 
@@ -107,7 +107,6 @@ export function recordInMatrices(work: AttentionWork, recorder: WebgpuRecorder):
   if (sizes === undefined) return false;
   const group = query.heads / key.heads;
   const tiles = queryTiles(work, sizes.rows);
-  const find = tiles.find("places.x - 1u - place.x");
   recorder.dispatch(
     dispatchOf({
       name: "attentionInMatrices",
@@ -123,7 +122,7 @@ export function recordInMatrices(work: AttentionWork, recorder: WebgpuRecorder):
         { code: tiles.code },
       ],
       extensions: matrixExtensions,
-      code: matricesCode(work, sizes, device.subgroupMatrix!, device.subgroup!, find),
+      code: matricesCode(work, sizes, device.subgroupMatrix!, device.subgroup!, tileSight(tiles, sizes.rows)),
       parameters: { group, groupRows: group * query.rows, scale: { float: work.scale } },
       workgroups: [tiles.count, key.heads, tiles.samples],
       ...onlySeveral(work, recorder),
@@ -137,7 +136,7 @@ function matricesCode(
   { subgroups, keys, rows, strip, halves, weights }: Sizes,
   matrix: SubgroupMatrix,
   lanes: number,
-  find: string,
+  sight: string,
 ): string {
   const types = matrixTypes(matrix);
   const invocations = subgroups * lanes;
@@ -234,17 +233,7 @@ var<workgroup> moved: array<atomic<u32>, 4>;
   @builtin(subgroup_id) subgroup: u32,
 ) {
   let own = subgroup % ${subgroups}u;
-  // The last rows see the most keys: they begin.
-  ${find}
-  let keyHead = place.y;
-  let final_ = min(first + ${rows}u, groupRows) - 1u;
-  // What a row sees grows with its query: the first and the last bound them all.
-  let early = visible(sample, keyHead, first / p.group);
-  let late = visible(sample, keyHead, final_ / p.group);
-  let low = max(min(early.x, late.x), 0);
-  let high = max(early.y, late.y);
-  let lowest_ = max(early.x, late.x);
-  let highest_ = min(early.y, late.y);
+  ${sight}
   let line = local / ${sides}u;
   let side = local % ${sides}u;
   let row = min(first + line, groupRows - 1u);
@@ -283,7 +272,7 @@ var<workgroup> moved: array<atomic<u32>, 4>;
       isPlain
         ? `var bits = vec4u();
     ${largest}
-    let isMarked = front < lowest_ || front + ${keys} > highest_ || max(max(bits.x, bits.y), max(bits.z, bits.w)) > ${ordinary};`
+    let isMarked = front < everyFrom || front + ${keys} > everyTo || max(max(bits.x, bits.y), max(bits.z, bits.w)) > ${ordinary};`
         : "let isMarked = true;"
     }
     if (isMarked) {

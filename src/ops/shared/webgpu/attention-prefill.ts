@@ -18,7 +18,7 @@ import {
   wordsType,
 } from "./attention-parts.js";
 import { functionsPart } from "./functions.js";
-import { onlySeveral, queryTiles } from "./packed-batch.js";
+import { onlySeveral, queryTiles, tileSight } from "./packed-batch.js";
 import { hidden, isHidden, least } from "./score-marks.js";
 
 /** Quads of queries and keys that are staged at once. */
@@ -122,7 +122,7 @@ export function recordPrefill(work: AttentionWork, recorder: WebgpuRecorder): vo
         { code: tiles.code },
       ],
       extensions: sizes.isShuffled ? ["subgroups"] : [],
-      code: prefillCode(work, sizes, tiles.find("places.x - 1u - place.x")),
+      code: prefillCode(work, sizes, tileSight(tiles, sizes.rows)),
       parameters: { group, groupRows: group * query.rows, scale: { float: work.scale } },
       workgroups: [tiles.count, key.heads, tiles.samples],
       ...onlySeveral(work, recorder),
@@ -152,7 +152,7 @@ function together(
 const addedProducts = (sum: string, one: string, other: string): string =>
   `${sum} = ${["x", "y", "z", "w"].reduce((text, letter) => `${text} + ${one}.${letter} * ${other}.${letter}`, sum)};`;
 
-function prefillCode(work: AttentionWork, sizes: Sizes, find: string): string {
+function prefillCode(work: AttentionWork, sizes: Sizes, sight: string): string {
   const { query, key, value, mask, padding, softcap, sink } = work;
   const { sides, lines, each, rows, keys, step, across, pitch, weightsPitch } = sizes;
   const invocations = lines * sides;
@@ -191,7 +191,7 @@ function prefillCode(work: AttentionWork, sizes: Sizes, find: string): string {
   const loadPair = (base: string): string =>
     `${eachLoad(counts.query, (index, at) => `query_${at} = queryWords(queryFrom${at}, ${inner(index, base)});`)}
     ${eachLoad(counts.key, (index, at) => `key_${at} = keyWords(keyFrom${at}, ${inner(index, base)});`)}`;
-  const putPair = `${eachLoad(counts.query, (index, at) => `staged[${quadAt(index)} * ${rows}u + ${line(index)}] = ${within(`queryValues(query_${at})`, index)};`)}
+  const putPair = `${eachLoad(counts.query, (index, at) => `staged[${quadAt(index)} * ${rows}u + ${line(index)}] = ${within(`queryValues(query_${at}) * p.scale`, index)};`)}
     ${eachLoad(counts.key, (index, at) => `rowTile[${quadAt(index)} * ${keys}u + ${line(index)}] = ${within(`keyValues(key_${at})${scaled ? ` * keyFactor(sample, keyHead, near${at})` : ""}`, index)};`)}`;
   const valueKey = (index: string, from: string): string => `front + i32(${from} + ${index} / ${pitch}u)`;
   const loadValues = (from: string): string =>
@@ -243,17 +243,7 @@ ${sizes.isShuffled ? "" : `var<workgroup> exchange: array<f32, ${rows * sides}>;
 @compute @workgroup_size(${invocations}) fn main(
   @builtin(workgroup_id) place: vec3u, @builtin(num_workgroups) places: vec3u, @builtin(local_invocation_index) local: u32,
 ) {
-  // The last rows see the most keys: they begin.
-  ${find}
-  let keyHead = place.y;
-  let final_ = min(first + ${rows}u, groupRows) - 1u;
-  // What a row sees grows with its query: the first and the last bound them all.
-  let early = visible(sample, keyHead, first / p.group);
-  let late = visible(sample, keyHead, final_ / p.group);
-  let low = max(min(early.x, late.x), 0);
-  let high = max(early.y, late.y);
-  let everyFrom = max(early.x, late.x);
-  let everyTo = min(early.y, late.y);
+  ${sight}
   for (var at = local; at < ${rows}u; at += ${invocations}u) {
     sight[at] = visible(sample, keyHead, min(first + at, groupRows - 1u) / p.group);
   }
@@ -281,7 +271,6 @@ ${sizes.isShuffled ? "" : `var<workgroup> exchange: array<f32, ${rows * sides}>;
     }
     ${loadValues("0u")}
     let keys = vec4i(front + ${keysEach} * i32(x)) + vec4i(0, 1, 2, 3);
-    ${unrolled(each, (r) => `s${r} *= p.scale;`, " ")}
     ${
       isPlain
         ? `var bits = vec4u();

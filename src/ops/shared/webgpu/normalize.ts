@@ -11,30 +11,17 @@ import {
   webgpuFamily,
 } from "../../../webgpu-kernels/webgpu-kernel.js";
 import { isFloatType, pack, packing, perWord, range, workgroupsFor } from "../../../webgpu-kernels/wgsl.js";
+import { productOf } from "../rules/layout.js";
+import { hasRowFactors, type RowNorm } from "../rules/row-norm.js";
 import { workgroupReduction } from "./workgroup-reduction.js";
 
 /** One normalisation of the rows that the source consists of. */
-interface Normalization {
+interface Normalization extends Omit<RowNorm, "axis"> {
   readonly name: string;
-  /** True if the mean is taken away first. */
-  readonly centered: boolean;
-  readonly source: Operand;
   /** Elements of a row. */
   readonly size: number;
-  /** Added first: the source's shape, or fewer rows that repeat. */
-  readonly skip?: Operand | undefined;
-  /** One for each place of a row: added first too. */
-  readonly addend?: Operand | undefined;
-  /** Where source + skip + addend goes. */
-  readonly sum?: Operand | undefined;
-  readonly scale: Operand;
-  readonly bias?: Operand | undefined;
   /** Where scale and bias hold for stretches of a row, not for its places; rows repeat after `rows`. */
   readonly channels?: { readonly rows: number; readonly perRow: number; readonly area: number };
-  readonly output: Operand;
-  readonly mean?: Operand | undefined;
-  readonly inverse?: Operand | undefined;
-  readonly epsilon: number;
 }
 
 /** What a normalisation binds, in order, by the names of the shader. */
@@ -53,16 +40,6 @@ const operandsOf = (job: Normalization): readonly (readonly [name: string, opera
 
 /** The storage bindings that every device has. */
 const mostBindings = 8;
-
-/** Rows that a norm over the axes from `axis` on has: how long they are. */
-export const rowSize = (shape: readonly number[], axis: number): number =>
-  shape.slice(axis).reduce((product, dim) => product * dim, 1);
-
-/** True if the operand holds one value for each place of a row of the axes from `axis` on, the same in all rows. */
-export function isRow({ shape, contiguous }: Operand, whole: readonly number[], axis: number): boolean {
-  const lead = whole.length - shape.length;
-  return contiguous && whole.every((dim, at) => (at < lead ? 1 : shape[at - lead]) === (at < axis ? 1 : dim));
-}
 
 function normalizable(job: Normalization): true | string {
   const { size, output, source, mean, inverse } = job;
@@ -86,6 +63,20 @@ export const normalization = webgpuFamily<Normalization>({
   accepts: normalizable,
   record(job, recorder) {
     if (job.source.place.size > 0) recorder.dispatch(normalize(job, recorder.device));
+  },
+});
+
+const sizedRows = (norm: RowNorm): Normalization => ({
+  ...norm,
+  name: `${norm.skip === undefined ? (norm.centered ? "layer" : "rms") : norm.centered ? "skipLayer" : "skipRms"}Normalization`,
+  size: productOf(norm.source.shape.slice(norm.axis)),
+});
+
+/** Those of operators that normalise rows as they are. */
+export const rowNormalization = webgpuFamily<RowNorm>({
+  accepts: (norm) => (hasRowFactors(norm) ? normalizable(sizedRows(norm)) : "scale or bias differ between rows"),
+  record(norm, recorder) {
+    if (norm.source.place.size > 0) recorder.dispatch(normalize(sizedRows(norm), recorder.device));
   },
 });
 

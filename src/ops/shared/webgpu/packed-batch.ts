@@ -101,6 +101,19 @@ fn tileOf(tileAt: u32) -> vec2u {
   };
 }
 
+/**
+ * What a tile of `queryTiles` sees: the keys from `low` to `high`, and all of its rows those from `everyFrom` to `everyTo`. What a row sees grows with its
+ * query: the first and the last bound them all. The last rows see the most keys: they begin.
+ */
+export const tileSight = ({ find }: QueryTiles, rows: number): string => `${find("places.x - 1u - place.x")}
+  let keyHead = place.y;
+  let early = visible(sample, keyHead, first / p.group);
+  let late = visible(sample, keyHead, (min(first + ${rows}u, groupRows) - 1u) / p.group);
+  let low = max(min(early.x, late.x), 0);
+  let high = max(early.y, late.y);
+  let everyFrom = max(early.x, late.x);
+  let everyTo = min(early.y, late.y);`;
+
 /** For dispatches over tiles of samples with several queries: done in runs in which there is such a sample, where the host knows. */
 export const onlySeveral = (
   { packed }: Pick<AttentionWork, "packed">,

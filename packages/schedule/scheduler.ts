@@ -12,7 +12,7 @@
  * several texts. One that this befell `mostPreemptions` times comes back only when there is room for all that it may ever need, which is
  * kept for it from then on.
  */
-import { InsituError } from "../base/error.js";
+import { InsituError } from "#insitu/base/error.js";
 import { type AddedText, partOf, Step, type StepPlan, type ScheduledText } from "./step.js";
 import { byTenant, largestOf, leftOf, without } from "./tenants.js";
 import type { TextBlocks } from "./text-blocks.js";
