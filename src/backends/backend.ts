@@ -10,6 +10,7 @@ import type { Op } from "../graph/op.js";
 import type { StepAccount } from "./step-account.js";
 import type { Plan } from "../plan/plan.js";
 import type { Program } from "../plan/program.js";
+import type { ShareBytes } from "../tensor/arriving.js";
 import type { ElementType } from "../tensor/element-type.js";
 import type { Placed } from "../tensor/placed.js";
 import type { TensorLocation } from "../tensor/tensor.js";
@@ -130,22 +131,12 @@ export interface BusyRows {
   readonly long: number;
 }
 
-/** Memory for weights that sessions have in common. */
-export interface SharedBytes {
-  /** One for each size. */
-  readonly pieces: readonly Uint8Array[];
-  /** True where another session has brought the weights already. */
-  readonly isFilled: boolean;
-  /** Tells those that wait whether this session has brought them; until then they wait. */
-  readonly settle: (isFilled: boolean) => void;
-}
-
 /** A backend made ready for one session. */
 export interface BackendSession {
   /** Memory for weights that the backend computes on directly, one piece for each size; left out where it has none of its own. */
   allocateBytes?(sizes: readonly number[]): Uint8Array[];
   /** The same for weights that come from one place, which the key names: sessions on the same memory have them in common. Undefined where they cannot. */
-  shareBytes?(key: string, sizes: readonly number[]): Promise<SharedBytes | undefined>;
+  shareBytes?: ShareBytes;
   /** Rejects with `out-of-memory` for weights that the backend cannot hold; left out where it computes on them as they lie. */
   checkWeights?(
     weights: readonly { readonly name: string; readonly bytes: number; readonly view: View }[],

@@ -4,7 +4,7 @@
  * which only rows are read stay in their files.
  */
 import type { LastingFile, ReadableFile } from "../base/platform.js";
-import { ArrivingElements } from "../tensor/arriving.js";
+import { ArrivingElements, type SharedBytes, type ShareBytes } from "../tensor/arriving.js";
 import type { LaterElements } from "../tensor/deferred.js";
 import { byteLengthOf, type ByteStorage } from "../tensor/element-type.js";
 import { RowElements } from "../tensor/rows.js";
@@ -32,16 +32,6 @@ export interface WantedWeight {
   readonly fail: (error: unknown) => never;
 }
 
-/** Places that several models have. */
-interface SharedPlaces {
-  readonly pieces: readonly Uint8Array[];
-  /** True where they hold what is in the file. */
-  readonly isFilled: boolean;
-  readonly settle: (isFilled: boolean) => void;
-}
-
-type ShareBytes = (key: string, sizes: readonly number[]) => Promise<SharedPlaces | undefined>;
-
 /** Hears of bytes that were read, or that need not be. */
 type Progress = (bytes: number) => void;
 
@@ -57,7 +47,7 @@ export class ArrivingWeights {
   readonly #lasting: LastingFile[] = [];
   readonly #share: ShareBytes | undefined;
   /** Places that others wait for. */
-  readonly #shared: SharedPlaces[] = [];
+  readonly #shared: SharedBytes[] = [];
   #reading: Promise<void> | undefined;
   #isStopped = false;
 
@@ -71,13 +61,13 @@ export class ArrivingWeights {
   async share(
     model: Model,
     file: ReadableFile | undefined,
-    ranges: readonly { readonly name: string; readonly range: string }[],
+    ranges: readonly (readonly [name: string, range: string])[],
     sizes: readonly number[],
-  ): Promise<SharedPlaces | undefined> {
+  ): Promise<SharedBytes | undefined> {
     if (this.#share === undefined || file?.version === undefined || sizes.length === 0) return undefined;
     // What is a table to one model and a matrix to another is read in two ways.
     const tables = this.#tablesOf(model);
-    const key = ranges.map(({ name, range }) => `${range}${tables.has(name) ? " by rows" : ""}`).join();
+    const key = ranges.map(([name, range]) => `${range}${tables.has(name) ? " by rows" : ""}`).join();
     const places = await this.#share(`${file.version}: ${key}`, sizes);
     if (places !== undefined) this.#shared.push(places);
     return places;
@@ -85,7 +75,7 @@ export class ArrivingWeights {
 
   /** Tells others whether all that they wait for was read. */
   settle(isFilled: boolean): void {
-    for (const { settle } of this.#shared.splice(0)) settle(isFilled);
+    for (const { settle } of this.#shared.splice(0)) settle?.(isFilled);
   }
 
   /**

@@ -112,11 +112,7 @@ export async function loadExternalData(
       .flatMap(({ tensors }) => tensors)
       .reduce((sum, { type, dims }) => sum + byteLengthOf(type, elementCount(dims)), 0);
     for (const each of files) each.tensors = each.tensors.filter((tensor) => !deferred.has(tensor));
-    const share =
-      later instanceof ArrivingWeights
-        ? (file: ReadableFile | undefined, ...asked: SharedRanges) => later.share(model, file, ...asked)
-        : undefined;
-    const loaded = await placeTensors(files, allocateBytes, share);
+    const loaded = await placeTensors(model, files, allocateBytes, later);
     const sharers = new Map<ByteStorage, number>();
     for (const { storage } of loaded.values()) sharers.set(storage, (sharers.get(storage) ?? 0) + 1);
     let done = 0;
@@ -274,14 +270,12 @@ interface Place {
   readonly fill: boolean;
 }
 
-/** What a model reads of a file, and the bytes of each place. */
-type SharedRanges = [ranges: readonly { readonly name: string; readonly range: string }[], sizes: readonly number[]];
-
-/** Storage for every tensor. Those of one type with one and the same range share it; `share` gives what other models have of the same file. */
+/** Storage for every tensor. Those of one type with one and the same range share it, as models of the same file may. */
 async function placeTensors(
+  model: Model,
   files: readonly WeightFile[],
   allocateBytes: AllocateBytes | undefined,
-  share: ((file: ReadableFile | undefined, ...asked: SharedRanges) => ReturnType<ArrivingWeights["share"]>) | undefined,
+  later: DeferredWeights | ArrivingWeights | undefined,
 ): Promise<ReadonlyMap<ModelTensor, Place>> {
   const places = new Map<ModelTensor, Place>();
   for (const { tensors, bytes, file } of files) {
@@ -303,15 +297,15 @@ async function placeTensors(
       }
     }
     const sizes = wanted.map(({ tensor }) => storageBytes(tensor));
-    const named = tensors.map((tensor) => ({ name: tensor.name, range: rangeOf(tensor) }));
-    const shared = await share?.(file, named, sizes);
+    const named = tensors.map((tensor) => [tensor.name, rangeOf(tensor)] as const);
+    const shared = later instanceof ArrivingWeights ? await later.share(model, file, named, sizes) : undefined;
     const pieces =
       shared?.pieces ?? allocateBytes?.(sizes) ?? wanted.map(({ tensor }, at) => allocateOnHeap(tensor, sizes[at]));
     wanted.forEach(({ tensor, sharers }, at) => {
       const { buffer, byteOffset } = pieces[at];
       const length = storageLengthOf(tensor.type, elementCount(tensor.dims));
       const storage = new (arrayConstructorOf(tensor.type))(buffer, byteOffset, length);
-      places.set(tensor, { storage, fill: shared?.isFilled !== true });
+      places.set(tensor, { storage, fill: shared === undefined || shared.settle !== undefined });
       for (const sharer of sharers) places.set(sharer, { storage, fill: false });
     });
   }

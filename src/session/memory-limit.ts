@@ -1,7 +1,8 @@
 /** What a session may take of the machine's memory: asked before weights are read and before caches are made. Measures nothing itself. */
-import type { BackendSession, SharedBytes } from "../backends/backend.js";
+import type { BackendSession } from "../backends/backend.js";
 import { InsituError } from "../base/error.js";
 import type { AllocateBytes } from "../onnx/external.js";
+import type { ShareBytes } from "../tensor/arriving.js";
 
 /** A number of bytes as people read it, with the exact number beside it. */
 export function sizeText(bytes: number): string {
@@ -30,7 +31,7 @@ export class MemoryLimit {
   }
 
   /** The same for weights that sessions have in common; nothing where the backend has no such memory. */
-  guardShared(backend: BackendSession): (key: string, sizes: readonly number[]) => Promise<SharedBytes | undefined> {
+  guardShared(backend: BackendSession): ShareBytes {
     return async (key, sizes) => {
       const bytes = sizes.reduce((sum, each) => sum + each, 0);
       this.addWeights(bytes);

@@ -52,6 +52,8 @@ interface Library {
 }
 
 declare global {
+  /** A model that a page has loaded. */
+  var held: Awaited<ReturnType<Library["CausalLM"]["load"]>>;
   var insitu: Library;
   var insituWorker: Library;
 }
@@ -260,7 +262,7 @@ describe.skipIf(chromium === undefined)("models in a browser", () => {
     await page.evaluate(
       async ([source, how]) => {
         const { CausalLM: Model } = globalThis.insitu;
-        Object.assign(globalThis, { held: await Model.load(source, how) });
+        globalThis.held = await Model.load(source, how);
       },
       [name, options] as const,
     );
@@ -269,7 +271,7 @@ describe.skipIf(chromium === undefined)("models in a browser", () => {
     await devtools.send("Browser.crashGpuProcess").catch(() => undefined);
     const lost = await page.evaluate(
       async ([words, wanted]) => {
-        const { held } = globalThis as unknown as { held: Awaited<ReturnType<Library["CausalLM"]["load"]>> };
+        const { held } = globalThis;
         try {
           return await held.generate(words, wanted).text();
         } catch (error) {

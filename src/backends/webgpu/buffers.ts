@@ -6,8 +6,8 @@ import { bytesIn, coversStorage, View } from "../../tensor/view.js";
 import { piecesFor } from "../../webgpu-kernels/shader-part.js";
 import { keeping } from "../../webgpu-kernels/tuning.js";
 import type { Pieces } from "../../webgpu-kernels/webgpu-kernel.js";
-import type { CommonBuffer } from "./common-buffers.js";
-import { usage } from "./device.js";
+import type { Common } from "../common.js";
+import { type MadeBuffers, usage } from "./device.js";
 import type { DeviceShare } from "./device-share.js";
 
 /** A buffer on the device. */
@@ -25,14 +25,14 @@ export class DeviceBuffer {
   /** How it lies, for kernels; undefined where it is one. */
   readonly inPieces: Pieces | undefined;
   /** What other sessions have of it too. */
-  readonly common: CommonBuffer | undefined;
+  readonly common: Common<MadeBuffers> | undefined;
 
   constructor(
     pieces: readonly GPUBuffer[],
     bytes: number,
     isThere: Promise<boolean> = Promise.resolve(true),
     inPieces?: Pieces,
-    common?: CommonBuffer,
+    common?: Common<MadeBuffers>,
   ) {
     this.pieces = pieces;
     this.inPieces = inPieces;
@@ -62,9 +62,6 @@ export function devicePlace(place: Placed): DevicePlace {
   if (isDevicePlace(place)) return place;
   throw new InsituError("internal", `${place} was taken for one on the device`);
 }
-
-/** Bytes of a buffer for so many. */
-const sizeOf = (bytes: number): number => Math.max(16, wholeWords(bytes));
 
 /** Bytes as buffers and copies count them. */
 export const wholeWords = (bytes: number): number => Math.ceil(bytes / 4) * 4;
@@ -130,26 +127,10 @@ export class DeviceMemory {
   /** A buffer for a weight, in pieces where it is larger than a binding; with a key, one that other sessions on the device have by the same key. */
   allocateWeight(bytes: number, label: string, key?: string): DeviceBuffer {
     const pieces = this.piecesOf(bytes);
-    const common = key === undefined ? undefined : this.device.shared.common.get(key);
-    if (common !== undefined) return this.#join(common, bytes, label, pieces);
     const sizes = Array.from({ length: pieces?.count ?? 1 }, (_, at) =>
       pieces === undefined ? bytes : Math.min(pieces.bytes, bytes - at * pieces.bytes),
     );
     return this.#create(sizes, label, storage, pieces, key);
-  }
-
-  /** A buffer of other sessions as one of this session. */
-  #join(common: CommonBuffer, bytes: number, label: string, inPieces: Pieces | undefined): DeviceBuffer {
-    this.#check(label);
-    common.join();
-    const buffer = new DeviceBuffer(common.pieces, sizeOf(bytes), common.isThere, inPieces, common);
-    const outcome = common.isThere.then((isThere) => {
-      if (isThere) return;
-      this.free(buffer);
-      throw new InsituError("out-of-memory", `${label}: ${this.device.description} has no memory for ${bytes} bytes`);
-    });
-    this.#add(buffer, outcome);
-    return buffer;
   }
 
   /** A buffer for other uses. */
@@ -157,39 +138,36 @@ export class DeviceMemory {
     return this.#create([bytes], label, uses);
   }
 
-  #check(label: string): void {
+  #create(parts: readonly number[], label: string, uses: number, inPieces?: Pieces, key?: string): DeviceBuffer {
+    const sizes = parts.map((bytes) => Math.max(16, wholeWords(bytes)));
+    const total = sizes.reduce((sum, size) => sum + size, 0);
     if (this.#released)
       throw new InsituError("released", `${label}: the session was released, and its memory with it; create a new one`);
-  }
-
-  #create(parts: readonly number[], label: string, uses: number, inPieces?: Pieces, key?: string): DeviceBuffer {
-    const sizes = parts.map(sizeOf);
-    const total = sizes.reduce((sum, size) => sum + size, 0);
-    this.#check(label);
     const what = `${label}: ${total} bytes beside ${this.#bytes} that the session has on ${this.device.description}`;
-    const { result, settled } = this.device.attempt(what, (gpu) =>
-      sizes.map((size) => gpu.createBuffer({ label, size, usage: uses })),
-    );
+    const { common: commons } = this.device.shared;
+    const known = key === undefined ? undefined : commons.get(key);
+    const made =
+      known?.contents ??
+      this.device.attempt(what, (gpu) => sizes.map((size) => gpu.createBuffer({ label, size, usage: uses })));
+    if (known !== undefined) known.sessions++;
+    const common = known ?? (key === undefined ? undefined : commons.add(key, made, destroy));
+    const { result, settled } = made;
     const isThere = settled.then(
       () => true,
       () => false,
     );
-    const common = key === undefined ? undefined : this.device.shared.common.add(key, result, isThere);
     const buffer = new DeviceBuffer(result, total, isThere, inPieces, common);
     // What the device has no memory for is nobody's: who asks for it again asks the device again.
     const outcome = settled.catch((error: unknown) => {
+      common?.forget();
       this.free(buffer);
       throw error;
     });
-    this.#add(buffer, outcome);
-    return buffer;
-  }
-
-  #add(buffer: DeviceBuffer, outcome: Promise<void>): void {
-    this.#open.add(buffer);
-    this.#bytes += buffer.bytes;
     outcome.catch(() => undefined);
+    this.#open.add(buffer);
+    this.#bytes += total;
     this.#pending.push(outcome);
+    return buffer;
   }
 
   /**
@@ -252,7 +230,7 @@ export class DeviceMemory {
     if (!this.#open.delete(buffer)) return;
     this.#bytes -= buffer.bytes;
     buffer.isOpen = false;
-    if (buffer.common === undefined) for (const piece of buffer.pieces) piece.destroy();
+    if (buffer.common === undefined) destroy({ result: buffer.pieces });
     else buffer.common.leave();
   }
 
@@ -284,6 +262,8 @@ export class DeviceMemory {
     }
   }
 }
+
+const destroy = ({ result }: Pick<MadeBuffers, "result">): void => result.forEach((piece) => piece.destroy());
 
 /** True for what a device reads as it lies: all of an array that no other thread can write. */
 const isWhole = (view: View): boolean =>

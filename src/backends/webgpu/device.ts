@@ -6,8 +6,8 @@ import { InsituError } from "../../base/error.js";
 import type { Platform } from "../../base/platform.js";
 import type { DeviceTraits, SubgroupMatrix } from "../../webgpu-kernels/webgpu-kernel.js";
 import { keeping, tuningFor } from "../../webgpu-kernels/tuning.js";
+import { Commons } from "../common.js";
 import { Unavailable } from "../unavailable.js";
-import { CommonBuffers } from "./common-buffers.js";
 import type { WebgpuSettings } from "./settings.js";
 
 /** WebGPU's numbers for what a buffer is used for. */
@@ -18,6 +18,12 @@ export const mapToRead = 1;
 
 /** Milliseconds in which a browser that ended a call tells that the device is gone. */
 const mostWaitForLoss = 500;
+
+/** Buffers that were asked for, and whether there was memory for them. */
+export interface MadeBuffers {
+  readonly result: readonly GPUBuffer[];
+  readonly settled: Promise<void>;
+}
 
 /** A device that is open. */
 export class Device {
@@ -30,7 +36,7 @@ export class Device {
   /** True for one that is no GPU but a program. */
   readonly isSoftware: boolean;
   /** What sessions hold once. */
-  readonly common: CommonBuffers = new CommonBuffers();
+  readonly common: Commons<MadeBuffers> = new Commons();
   #lost: string | undefined;
   /** What WebGPU refused when nobody was listening: results since then are nobody's. */
   #refused: string | undefined;
