@@ -1,6 +1,7 @@
 /** What `generate` and `chat` share: their options, the model they load, and how numbers are read. */
 import { readFileSync } from "node:fs";
 import type { CacheType } from "#insitu/cache/pages.js";
+import type { ToolFormat } from "#insitu/base/known-names.js";
 import { CausalLM } from "#insitu/entry/node.js";
 import type { LoadLanguageModelOptions } from "#insitu/generate/causal-lm.js";
 import type { WhenFull } from "#insitu/engine/text-ask.js";
@@ -98,7 +99,7 @@ export function loadModel(
     ...given("activations", options["activations"] as SessionOptions["activations"]),
     ...given("backend", backend as BackendName | undefined),
     ...given("variant", variant as string | undefined),
-    ...given("toolFormat", options["tool-format"] as string | undefined),
+    ...given("toolFormat", options["tool-format"] as ToolFormat | undefined),
     ...given("cache", options["cache"] as "linear" | "paged" | undefined),
     ...given("cacheType", options["cache-type"] as CacheType | undefined),
     ...given("blockSize", numberOf(options, "block-size")),

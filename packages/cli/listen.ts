@@ -39,7 +39,11 @@ export async function listen(server: Server, host: string, port: number): Promis
   await new Promise<void>((resolve, reject) => {
     http.once("error", (cause: NodeJS.ErrnoException) =>
       reject(
-        new InsituError("invalid-argument", `${host} port ${port} cannot be listened on: ${cause.message}`, { cause }),
+        new InsituError(
+          "invalid-argument",
+          `the server cannot listen on ${host}, port ${port}: ${cause.message}; --port takes another, 0 a free one`,
+          { cause },
+        ),
       ),
     );
     http.listen(port, host, resolve);

@@ -136,7 +136,10 @@ export const serve: Command = {
     const loads = isOne ? new ModelLoads((more) => load(named[0].model, memory, more)) : undefined;
     const lm = loads?.load();
     const giveUp = (error: unknown): never => {
-      void lm?.then((loaded) => loaded.release());
+      void lm?.then(
+        (loaded) => loaded.release(),
+        () => {}, // the error at hand is the one to tell
+      );
       throw error;
     };
     if (loads === undefined && (options["prefix-cache"] ?? options["store"]) !== undefined)

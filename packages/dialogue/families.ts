@@ -3,6 +3,7 @@
  * model that has a template, or that is given a family: pages with another fetch none of them.
  */
 import { InsituError } from "#insitu/base/error.js";
+import type { ToolFormat } from "#insitu/base/known-names.js";
 import type { Family, TemplateView } from "./family.js";
 import { deepseek } from "./families/deepseek.js";
 import { functionGemma, gemma } from "./families/gemma.js";
@@ -32,7 +33,7 @@ const families: readonly Family[] = [
 ];
 
 /** Their names: what option `toolFormat` takes. */
-export const familyNames: readonly string[] = families.map(({ name }) => name);
+export const familyNames: readonly ToolFormat[] = families.map(({ name }) => name);
 
 /**
  * The family of a template, or the one that `format` names, where the template's own markers are not to decide. Undefined where none knows the template.

@@ -1,4 +1,5 @@
 /** What a family of models says about how its replies are written: calls of tools, thoughts, and what forces a call. One file a family. */
+import type { ToolFormat } from "#insitu/base/known-names.js";
 import type { JsonSchema, TextPart } from "#insitu/engine/constraint.js";
 import type { Reading, Steps } from "./reading.js";
 
@@ -54,7 +55,7 @@ interface CallStructure {
 
 /** One family. */
 export interface Family {
-  readonly name: string;
+  readonly name: ToolFormat;
   /** True for a template of this family. */
   matches(template: TemplateView): boolean;
   /** Spellings that calls are written with: where they are control tokens, they are text to readers and grammars. */

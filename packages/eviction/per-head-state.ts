@@ -20,7 +20,7 @@ import { RowChecks } from "#insitu/cache/row-checks.js";
 import type { Sequence } from "#insitu/cache/sequence.js";
 import { Mutex } from "#insitu/cache/mutex.js";
 
-/** A text: a sequence of rows for each key/value head. */
+/** A conversation: a sequence of rows for each key/value head. */
 export interface PerHeadText {
   /** The text's name. */
   readonly name: string;
@@ -73,20 +73,20 @@ export class PerHeadState {
     this.#layout = pageLayout(session, this.state);
   }
 
-  /** A new, empty text. */
+  /** A new, empty conversation. */
   add(name = `text ${++this.#named}`): PerHeadText {
     checkName("the name of a text", name);
     return { name, heads: Array.from({ length: this.#heads }, (_, head) => this.pool.add(`${name}, head ${head}`)) };
   }
 
-  /** A second text with the same rows, in the same blocks. */
+  /** A second sequence with the same rows, in the same blocks. */
   fork(text: PerHeadText, name = `text ${++this.#named}`): PerHeadText {
     checkText("fork", text);
     checkName("the name of a text", name);
     return { name, heads: text.heads.map((sequence, head) => sequence.fork(`${name}, head ${head}`)) };
   }
 
-  /** Reads tokens of several texts in one run; the logits after them. Where it throws, the texts are as before. */
+  /** Reads tokens of several sequences in one run; the logits after them. If it throws, the sequences are as before. */
   async step(
     entries: readonly { readonly text: PerHeadText; readonly tokens: readonly number[] }[],
   ): Promise<PagedLogits[]> {
@@ -166,7 +166,7 @@ export class PerHeadState {
       await keepRows(this.state, sequence, rows, this.#layout);
   }
 
-  /** Gives a text's blocks back. */
+  /** Gives a sequence's blocks back. */
   release(text?: PerHeadText): void {
     if (text !== undefined) checkText("release", text);
     for (const sequence of text?.heads ?? this.pool.sequences) sequence.release();

@@ -34,9 +34,9 @@ export interface CatalogueModel {
   readonly tools: boolean;
   /** True if it thinks before it answers. */
   readonly thinking: boolean;
-  /** Its ONNX files, as far as the sources tell. */
+  /** Its ONNX files, as far as they are known. */
   readonly variants: readonly CatalogueVariant[];
-  /** Public pages that name the repository, or tell sizes. */
+  /** Public pages that name the repository or the sizes. */
   readonly sources: readonly string[];
 }
 
@@ -58,13 +58,13 @@ export interface KeptModel {
 export interface DownloadPlan {
   /** The name on the hub. */
   readonly name: string;
-  /** The variant that was chosen; undefined where the model comes in one form alone. */
+  /** The variant that was chosen; undefined if the model has only one. */
   readonly variant: string | undefined;
   /** The paths of its files. */
   readonly files: readonly string[];
   /** Bytes of all files. */
   readonly bytes: number;
-  /** Bytes of them that are here already. */
+  /** How many of these bytes are here already. */
   readonly bytesHere: number;
   /** Where they will be kept. */
   readonly place: string;
@@ -121,13 +121,13 @@ export interface HubOptions {
 
 /** Where downloaded models are kept, and how much space they take. */
 export interface ModelStorage {
-  /** "folder" in Node; "opfs" or "cache" in browsers; "none" where nothing can be kept. */
+  /** "folder" in Node; "opfs" or "cache" in browsers; "none" if nothing can be stored. */
   readonly kind: "folder" | "opfs" | "cache" | "none";
   /** The folder's path, or a word for the place. */
   readonly place: string;
   /** Bytes that models take. */
   readonly usedBytes: number;
-  /** Free bytes; undefined where the platform does not say. */
+  /** Free bytes; undefined if the platform does not say. */
   readonly freeBytes: number | undefined;
 }
 

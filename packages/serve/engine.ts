@@ -89,7 +89,7 @@ export interface Engine {
   /** The size of the vocabulary. */
   readonly vocabulary: number;
   /**
-   * Takes a text in. Throws an InsituError with nothing begun: "queue-full" (with `retryAfterSeconds`), "context-overflow" (both numbers),
+   * Accepts a request. Throws an InsituError, with nothing begun: "queue-full" (with `retryAfterSeconds`), "context-overflow" (both numbers),
    * "closed" (draining or closed). A text that waits may fail with "queue-full" later, when tenants come that have fewer of them waiting.
    */
   submit(request: TextRequest, listener: TextListener): RunningText;

@@ -46,7 +46,7 @@ export { oneAtATime } from "./one-at-a-time.js";
 /** What a server does right now. */
 export type ServerStatus = "loading" | "ready" | "lost" | "draining" | "closed";
 
-/** A server without a port of its own: pass it requests with `fetch`, from Node, Bun, Deno or a framework. */
+/** A server without a port: pass it requests with `fetch`, from Node, Bun, Deno or a framework. */
 export interface Server {
   /** Answers one request. Never rejects; can be handed on by itself. */
   readonly fetch: (request: Request) => Promise<Response>;

@@ -38,7 +38,7 @@ export class RemoteTokenizer {
     return this.#ask("decode", tokens);
   }
 
-  /** The number of a token by its spelling; undefined where there is none. */
+  /** The number of a token by its spelling; undefined if it is not in the vocabulary. */
   tokenOf(spelling: string): Promise<number | undefined> {
     return this.#ask("tokenOf", spelling);
   }

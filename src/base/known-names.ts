@@ -1,4 +1,4 @@
-/** Words that editors complete, where any other text is taken as well. */
+/** Words that editors complete. Most types take any other text as well. */
 
 /** Any other text: keeps a union with text from being text alone, so that its names stay known. */
 type OtherText = string & Record<never, never>;
@@ -11,3 +11,18 @@ export type ChatRole = "system" | "developer" | "user" | "assistant" | "tool" | 
 
 /** How hard a model thinks: the usual words, or another one that the model's chat template knows. */
 export type ReasoningEffort = "none" | "minimal" | "low" | "medium" | "high" | OtherText;
+
+/** The families of models whose tool calls and reasoning are known, by name. */
+export type ToolFormat =
+  | "hermes"
+  | "qwen-coder"
+  | "llama3"
+  | "mistral"
+  | "gemma"
+  | "function-gemma"
+  | "phi4"
+  | "deepseek"
+  | "glm"
+  | "lfm2"
+  | "harmony"
+  | "granite";

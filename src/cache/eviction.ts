@@ -19,7 +19,7 @@ export interface CachedRows {
 /** The rows that stay, by number, in ascending order. */
 export type EvictionPolicy = (rows: CachedRows) => readonly number[];
 
-/** Keeps the first positions of the text, which models lean on whatever they say, and the most recent ones. */
+/** Keeps the first positions, which models attend to whatever they hold (attention sinks), and the most recent ones. */
 export function recentWindow(options?: { readonly sinks?: number }): EvictionPolicy {
   const { sinks = 4 } = optionsOf("the options of recentWindow", options, { sinks: true });
   checkSinks(sinks);
@@ -31,8 +31,8 @@ export function recentWindow(options?: { readonly sinks?: number }): EvictionPol
 }
 
 /**
- * Keeps the rows that got the most attention so far, beside the first positions and the most recent ones: `recent` is the share of the
- * budget that goes to the latter, as far as the first positions leave room for them.
+ * Keeps the rows that got the most attention so far, the first positions and the most recent ones. `recent` is the share of the budget that goes to
+ * the most recent ones, if the first positions leave room.
  */
 export function heavyHitters(options?: { readonly sinks?: number; readonly recent?: number }): EvictionPolicy {
   const { sinks = 4, recent = 0.5 } = optionsOf("the options of heavyHitters", options, { sinks: true, recent: true });

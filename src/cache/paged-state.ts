@@ -44,7 +44,7 @@ export interface PagedStateOptions extends Omit<BlockPoolOptions, "copy" | "bloc
    */
   readonly columns?: number | undefined;
   /**
-   * For models with states without rows (hybrids): how many texts and checkpoints there is room for.
+   * For models with recurrent states (hybrids): how many sequences and checkpoints there is room for.
    * @default by their size, at most 128
    */
   readonly states?: number | undefined;
@@ -74,7 +74,7 @@ export interface PagedLogits {
 export interface Evicted {
   /** Rows that stay. */
   readonly kept: number;
-  /** Of these, rows that the policy let go of: fewer than a block has. */
+  /** Of these, rows that the policy would have dropped: fewer than a block has. */
   readonly spared: number;
   /** Rows that moved to another place in a block. */
   readonly moved: number;
@@ -116,7 +116,7 @@ export class PagedState {
   /** Runs and evictions take turns. */
   readonly #turns = new Mutex();
 
-  /** Makes the pages of a session whose model was changed by `pages()`. */
+  /** Creates the pages of a session whose model `pages()` changed. */
   constructor(session: Session, given: PagedStateOptions) {
     checkStateArguments("a paged state", session, given, pagedStateOptionNames);
     const pooled = pooledStatesOf(session);

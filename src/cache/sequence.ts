@@ -60,7 +60,7 @@ export class Sequence {
     return this.#tokens;
   }
 
-  /** The position of the token that comes next: how many tokens there were, those that were let go of included. */
+  /** The position of the token that comes next: how many tokens there were, dropped ones included. */
   get position(): number {
     return this.#next ?? (this.#length === 0 ? 0 : this.positionOf(this.#length - 1) + 1);
   }
@@ -161,8 +161,8 @@ export class Sequence {
   }
 
   /**
-   * A number for each full block that the rows from this sequence's length on to `to` would fill, by all tokens up to its end; what the same
-   * tokens fill has the same number. `tokens` must go on from this sequence's own.
+   * A hash for each full block that the rows from this sequence's length to `to` would fill. It covers all tokens up to the
+   * block's end. `tokens` must continue this sequence's own.
    */
   blockHashes(tokens: readonly number[], to: number): number[] {
     const { index, blockSize } = this.#parts;
@@ -265,8 +265,8 @@ export class Sequence {
   }
 
   /**
-   * Keeps the rows named, in order, and lets go of the others. Blocks without survivors are given back; blocks that keep all their rows in
-   * place stay as they are; `move` is asked to bring the others' rows together in blocks that are this sequence's own: row i of the table
+   * Keeps the rows named, in order, and drops the others. Blocks without survivors are given back, and blocks that keep all their rows stay. `move`
+   * brings the other blocks' rows together in blocks of this sequence's own: row i of the table
    * becomes what row `sources[i]` was. Blocks that are empty then are given back. How many rows moved. Where there is no room for copies
    * of shared blocks, nothing changes.
    */

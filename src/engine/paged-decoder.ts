@@ -18,10 +18,11 @@ import type { Session } from "../session/session.js";
 import { readNumbers } from "../tensor/access.js";
 import { budget } from "./tuning.js";
 
-/** Options of the KV cache: one buffer for each text, or blocks of a shared pool. */
+/** Options of the KV cache: one buffer for each conversation, or blocks of a shared pool. */
 export interface CacheOptions {
   /**
-   * Where the KV cache lies. "linear": one buffer for each text. "paged": blocks of one pool, which texts with the same beginning share.
+   * Where the KV cache lies. "linear": one buffer for each conversation. "paged": blocks of one pool, which conversations with the same beginning
+   * share.
    * @default "linear"
    */
   readonly cache?: "linear" | "paged" | undefined;

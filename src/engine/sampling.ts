@@ -45,7 +45,7 @@ export interface SamplingOptions {
    */
   readonly frequencyPenalty?: number | undefined;
   /**
-   * Makes sampling repeatable: the same seed gives the same text.
+   * Makes sampling repeatable: the same seed gives the same completion.
    * @default a random seed, which `summary.seed` reports
    */
   readonly seed?: number | undefined;

@@ -8,7 +8,7 @@ export type { BackendSettings } from "../backends/settings.js";
 export type { WasmSettings } from "../backends/wasm/settings.js";
 export type { InPlacePolicy, RewritePolicy, SessionOptions } from "../session/options.js";
 export type { BackendName } from "../backends/backend.js";
-export type { ChatRole, ModelVariant, ReasoningEffort } from "../base/known-names.js";
+export type { ChatRole, ModelVariant, ReasoningEffort, ToolFormat } from "../base/known-names.js";
 export type { TensorLike } from "../tensor/tensor-like.js";
 export type { Feeds } from "../session/feeds.js";
 export type { Fetches } from "../session/results.js";

@@ -76,8 +76,8 @@ export class CausalLM extends LanguageModel {
   #source = "";
 
   /**
-   * Loads a language model: by short name ("qwen3-0.6b") or hub name ("owner/name"), which is downloaded once; from a folder in the hub's
-   * layout; or from an ONNX file with its tokenizer next to it. Without a source it loads the small model that comes with the package.
+   * Loads a language model: by short name ("qwen3-0.6b") or hub name ("owner/name"), which is downloaded once; from a folder in the hub's layout, or
+   * from an ONNX file with its tokenizer next to it. Without a source it loads the embedded model.
    * @throws InsituError `invalid-model` if there is no such model or it cannot run, `download` if it cannot be downloaded.
    * @example
    * ```ts

@@ -13,11 +13,11 @@ import {
 } from "./generation.js";
 import type { Generating } from "./options.js";
 
-/** One generated token of a batch, with the index of its text. */
+/** One generated token of a batch, with the index of its prompt. */
 export interface BatchToken extends GeneratedToken {
   /** The index of the prompt that the token belongs to. */
   readonly sample: number;
-  /** Why the text ended; only on its last token. */
+  /** Why the completion ended; only on its last token. */
   readonly finishReason?: FinishReason;
 }
 

@@ -12,19 +12,19 @@ export interface Beam {
   readonly tokens: readonly number[];
   /** The sum of log-probabilities, divided by the length to the power of the length penalty. */
   readonly score: number;
-  /** True if the model ended the text itself. */
+  /** True if the model ended the completion itself. */
   readonly ended: boolean;
 }
 
 /** Options of `beamSearch`. */
 export interface BeamOptions {
   /**
-   * How many candidate texts are followed at a time.
+   * How many candidates are kept at a time.
    * @default 4
    */
   readonly beams: number;
   /**
-   * Above 0, longer texts score better.
+   * Above 0, longer completions score better.
    * @default 1
    */
   readonly lengthPenalty: number;

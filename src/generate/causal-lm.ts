@@ -190,7 +190,7 @@ export class LanguageModel {
   }
 
   /**
-   * Generates text after several prompts in one batch. Tokens of all texts arrive as they are generated; `sample` says which text.
+   * Generates completions of several prompts in one batch. Their tokens arrive as they are generated; `sample` is the index of the prompt.
    * @throws InsituError `invalid-argument` for structured output and `logitBias`, which a batch does not take.
    * @example
    * ```ts
@@ -215,8 +215,8 @@ export class LanguageModel {
   }
 
   /**
-   * Several texts for one prompt, which is read once: each text continues from its own fork of the cache, with its own seed.
-   * With `keep: 0` the prompt's cache is dropped between texts, and the prompt is read again.
+   * Several completions of one prompt, which is read once: each continues from its own fork of the cache, with its own seed. With `keep: 0` the
+   * prompt's cache is dropped in between, and the prompt is read again.
    * @throws InsituError `invalid-argument` for a count or options that are invalid.
    */
   async samples(prompt: Prompt, count: number, options?: GenerateOptions): Promise<Generation[]> {
@@ -236,7 +236,7 @@ export class LanguageModel {
   }
 
   /**
-   * Beam search: the most likely texts as a whole, best first. Sampling options have no effect.
+   * Beam search: the most likely completions as a whole, best first. Sampling options have no effect.
    * @throws InsituError `invalid-argument` for structured output and `logitBias`, which a beam search does not take.
    */
   async beamSearch(

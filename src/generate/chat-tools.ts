@@ -6,7 +6,7 @@ import type { JsonSchema } from "../engine/constraint.js";
 
 /** A schema of a library that speaks Standard Schema, such as zod, and can write itself as JSON Schema. */
 export interface StandardParameters {
-  /** What Standard Schema asks for. */
+  /** What Standard Schema requires. */
   readonly "~standard": {
     readonly validate: (value: unknown) => unknown;
     readonly jsonSchema?: { readonly input: (options: { readonly target: "draft-2020-12" }) => object };

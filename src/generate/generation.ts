@@ -11,7 +11,7 @@ import type { ContextSource, TakenContext } from "./context-pool.js";
 import type { Generating } from "./options.js";
 import { textBytes, textsOf } from "./text-bytes.js";
 
-/** Why a text ended: the model's end token ("end"), a stop string ("stop"), `maxTokens` ("length"), a full context window ("context"), or not yet ("unfinished"). */
+/** Why a completion ended: an end token ("end"), a stop string ("stop"), `maxTokens` ("length"), a full context ("context"), or not yet ("unfinished"). */
 export type FinishReason = "end" | "stop" | "length" | "context" | "unfinished";
 
 /** The same as the engine says it. */
@@ -44,7 +44,7 @@ export interface GenerationSummary {
   readonly reusedTokens: number;
   /** Tokens generated. */
   readonly newTokens: number;
-  /** Why the text ended; "unfinished" until it does. */
+  /** Why the completion ended; "unfinished" until it does. */
   readonly finishReason: FinishReason;
   /** Time to the first token, in milliseconds. */
   readonly firstTokenMilliseconds: number;
@@ -79,7 +79,7 @@ export interface Maker {
   readonly decoder: TokenDecoder;
 }
 
-/** A text that is generated while you iterate over it, or with `text()`. It can be iterated once. */
+/** A completion that is generated while you iterate over it, or with `text()`. It can be iterated once. */
 export class Generation implements AsyncIterable<GeneratedToken> {
   readonly #maker: Maker;
   readonly #source: ContextSource;

@@ -129,7 +129,7 @@ export class ObjectStream<T> implements AsyncIterable<PartialObject<T>> {
     return this.#generation.summary!; // every text that was begun has one
   }
 
-  /** The whole object, validated. Throws an error of code "unfinished" where its text was cut, and "invalid-value" where the schema does not take it. */
+  /** The whole object, validated. Throws an error of code "unfinished" if the text was cut, and "invalid-value" if the schema rejects the object. */
   object(): Promise<T> {
     this.#made ??= this.#finish();
     return this.#made;

@@ -1,6 +1,6 @@
 /** A model's folder, read and made ready: its tokenizer, how it talks, its session, and what makes texts with it. */
 import { checkCount, checkName, optionsWithoutNull } from "../base/arguments.js";
-import type { ModelVariant } from "../base/known-names.js";
+import type { ModelVariant, ToolFormat } from "../base/known-names.js";
 import type { FolderPlatform } from "../base/platform.js";
 import { withPickedRows, withDrawnTokens } from "../decoder/model-changes.js";
 import { loadChanges, wholeModel } from "../decoder/whole-model.js";
@@ -51,7 +51,7 @@ export interface LoadLanguageModelOptions extends SessionOptions, CacheOptions {
    * The model family that decides how tool calls and reasoning are written.
    * @default found by the chat template
    */
-  readonly toolFormat?: string | undefined;
+  readonly toolFormat?: ToolFormat | undefined;
   /**
    * The prefix cache: how many finished contexts are kept, so that prompts with the same beginning are not read again. 0 keeps none.
    * @default 1
@@ -170,7 +170,7 @@ export async function prepareModel(
 async function textsOf(
   folder: Awaited<ReturnType<typeof readModelFolder>>,
   chatTemplate: string | undefined,
-  toolFormat: string | undefined,
+  toolFormat: ToolFormat | undefined,
 ): Promise<Pick<LanguageModelParts, "tokenizer" | "dialogue" | "defaults">> {
   const template = chatTemplate ?? folder.template;
   const tokenizer = await TextTokenizer.load({ ...folder, config: folder.tokenizerConfig, template });

@@ -77,7 +77,7 @@ export class TextTokenizer implements TokenDecoder {
     this.#allows = allowsWritten(spelledBy(template?.source ?? "", pipeline.added.keys()), control);
   }
 
-  /** Makes a tokenizer from the files of a model's folder. */
+  /** Creates a tokenizer from the files of a model's folder. */
   static async load({ tokenizer, config = {}, template }: TokenizerFiles): Promise<TextTokenizer> {
     const { Tokenizer } = await import("@huggingface/tokenizers");
     const { pipeline, added } = guarded("the tokenizer cannot be created from tokenizer.json", () => {
@@ -118,7 +118,7 @@ export class TextTokenizer implements TokenDecoder {
     return spelling === undefined ? undefined : this.tokenOf(spelling);
   }
 
-  /** The model's chat template as it was written; undefined where there is none. */
+  /** The model's chat template; undefined if it has none. */
   get templateSource(): string | undefined {
     return this.#template?.source;
   }
@@ -177,7 +177,7 @@ export class TextTokenizer implements TokenDecoder {
     return guarded("the tokenizer cannot write the tokens", () => this.#pipeline.decode(tokens, this.#special));
   }
 
-  /** The number of a token by its spelling; undefined where there is none. */
+  /** The number of a token by its spelling; undefined if it is not in the vocabulary. */
   tokenOf(spelling: string): number | undefined {
     return this.#pipeline.tokenOf(spelling);
   }
@@ -187,7 +187,7 @@ export class TextTokenizer implements TokenDecoder {
     return this.#pipeline.spellingOf(token);
   }
 
-  /** What a grammar must know: `size` is the model's count of tokens, where it is told; `spelled` are control tokens that are text to it. */
+  /** For grammars: the vocabulary; `size` is the model's count of tokens, where it is told; `spelled` are control tokens that are text to it. */
   grammarVocabulary(size: unknown, endTokens: readonly number[], spelled?: ReadonlySet<string>): GrammarVocabulary {
     const spellings: string[] = [];
     const text = (token: number): string => {

@@ -43,7 +43,7 @@ export interface RewriteReport {
   readonly replaced: readonly ReplacedInput[];
   /** The input whose size along an axis says how many tokens a run adds; undefined where none does. */
   readonly tokens: { readonly name: string; readonly axis: number } | undefined;
-  /** Values that are made from position_ids now. */
+  /** Values that are now computed from position_ids. */
   readonly positions: readonly string[];
   /** True if position_ids must be the rows' numbers (0, 1, 2, …), since the original model counted them itself. */
   readonly follows: boolean;

@@ -9,7 +9,7 @@ export interface HeldInput {
   readonly output: string;
   /** `update`: it keeps its shape and is partly written. `grow`, `append`: it gets longer, within a reserve or joined anew. */
   readonly kind: PairKind;
-  /** The axis of its rows, counted from the front; undefined for a state without rows. */
+  /** The axis of its rows, counted from the front; undefined for a recurrent state. */
   readonly axis: number | undefined;
   /** True for a cache that keeps only the last rows, and does not count them. */
   readonly keepsLast?: true;

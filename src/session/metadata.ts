@@ -4,7 +4,7 @@ import { isKnown } from "../graph/dim.js";
 import type { Value } from "../graph/graph.js";
 import type { ElementType } from "../tensor/element-type.js";
 
-/** What is known of an input or output before a run. */
+/** What is known about an input or output before a run. */
 export interface ValueMetadata {
   /** The name in the model. */
   readonly name: string;

@@ -67,15 +67,15 @@ export interface SessionOptions extends LoadOptions, BackendSettings, IgnoredSes
    * @default "keep"
    */
   readonly presents?: PresentsPolicy | undefined;
-  /** A function that changes the model before anything else happens, such as `pages()`. It is told whether the model runs on a device. */
+  /** A function that changes the model before anything else happens, such as `pages()`. Its second argument says whether the model runs on a device. */
   readonly change?: ((model: Model, on: { readonly isDevice: boolean }) => Model | Promise<Model>) | undefined;
   /**
-   * Allows the next best choice where something is not available (one thread instead of workers, WASM instead of WebGPU), and is told what it was and
-   * why. Without it, creating the session throws.
+   * Allows the next best choice where something is not available (one thread instead of workers, WASM instead of WebGPU), and receives what it was
+   * and why. Without it, creating the session throws.
    */
   readonly onFallback?: ((message: string) => void) | undefined;
   /**
-   * Computes each row the same way whatever else is in the batch, so that results do not depend on other texts. Small batches get slower.
+   * Computes each row the same way whatever else is in the batch, so that results do not depend on other sequences. Small batches get slower.
    * @default false
    */
   readonly batchInvariant?: boolean | undefined;

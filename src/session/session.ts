@@ -188,7 +188,7 @@ export class Session {
 
   /**
    * Begins a run on a state, without waiting for its results. On a GPU the next run can begin at once, and is computed after this one. A run that
-   * fails after it was begun loses the state. On other backends the results are there at once.
+   * fails once it has begun loses the state. On other backends the results are there at once.
    */
   async start(feeds: Feeds, fetches: Fetches | undefined, options: RunOptions): Promise<StartedRun> {
     const { parts, wanted, state } = this.#asked(fetches, options);
@@ -348,7 +348,7 @@ export class Session {
     return this.#live().graph.nodes.some((node) => node.op.random);
   }
 
-  /** What attention decides by the number of a row: asked by whoever takes rows out from between. */
+  /** For eviction: what attention decides by the number of a row. */
   get rowRules(): RowRules {
     return rowRulesOf(this.#live().graph);
   }

@@ -21,7 +21,7 @@ import type { State } from "./state.js";
 
 type Results = Record<string, Tensor>;
 
-/** A run that was begun with `start`. The state is free for the next run. */
+/** A run that `start` began. The state is free for the next run. */
 export interface StartedRun {
   /** The results. Rejects if the run fails after it began; its state is lost then. It need not be awaited. */
   readonly results: Promise<Results>;

@@ -3,7 +3,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { type NamedBlock, nameBlocks } from "../../src/cache/block-names.js";
-import { BlockSeal } from "../../src/cache/block-seal.js";
+import { BlockSeal } from "../../packages/serve/running/block-seal.js";
 import { soak } from "../support/soak.js";
 
 const count = soak ? 10_000 : 400;

@@ -58,11 +58,8 @@ test("ARCHITECTURE.md tells every room, in import order", () => {
   expect([...table.matchAll(/^\| `([^`]+)` \|/gm)].map(([, name]) => name)).toEqual(Object.keys(rooms));
 });
 
-test("ARCHITECTURE.md is two pages long, but for the table of rooms and the engine's contract", () => {
-  const page = readFileSync(join(root, "ARCHITECTURE.md"), "utf8")
-    .replace(/\| room \|.*\n\|-.*\n((?:\|.*\n)+)/, "")
-    .replace(/^## One engine\n[^]*?(?=^## )/m, "");
-  expect(page.split(/\s+/).length).toBeLessThan(1200);
+test("ARCHITECTURE.md has at most 2,400 words", () => {
+  expect(readFileSync(join(root, "ARCHITECTURE.md"), "utf8").trim().split(/\s+/).length).toBeLessThanOrEqual(2400);
 });
 
 test("a source file says what it is in its first lines and stays below 400", () => {

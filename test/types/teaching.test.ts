@@ -116,6 +116,8 @@ await CausalLM.load(none, { variant: "model_of_mine" });
 lm.chat([{ role: "ipython", content: "" }]);
 // @ts-expect-error
 await CausalLM.load(none, { backend: "wepgpu" });
+// @ts-expect-error
+await CausalLM.load(none, { toolFormat: "herms" });
 `;
 
 test("examples compile, and options take undefined, under exactOptionalPropertyTypes", () => {

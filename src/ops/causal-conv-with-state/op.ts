@@ -3,7 +3,7 @@ import { int, oneOf } from "../../graph/attribute.js";
 import { isKnown, shapeText, subtractDims } from "../../graph/dim.js";
 import { update } from "../../graph/effect.js";
 import type { Fact } from "../../graph/fact.js";
-import { type CallContext, defineOp, optional, type OutputFact, tensor } from "../../graph/op.js";
+import { type CallContext, defineOp, optional, type OutputFact, type PerParameter, tensor } from "../../graph/op.js";
 import { readNumbers, writeNumbers } from "../../tensor/access.js";
 import { copyView } from "../../tensor/copy.js";
 import { View } from "../../tensor/view.js";
@@ -23,12 +23,7 @@ const outputs = { output: tensor("T"), present_state: tensor("T") };
 const activation = oneOf(["none", "silu", "swish"], "none");
 
 /** Operands by name. */
-interface Operands<V> {
-  readonly input: V;
-  readonly weight: V;
-  readonly bias: V | undefined;
-  readonly past_state: V | undefined;
-}
+type Operands<V> = PerParameter<typeof inputs, V>;
 
 /** What both operators are told; onnxruntime's alone has a window. */
 interface ConvolutionAttributes {

@@ -2,15 +2,14 @@
  * ScatterPaKvCache: the write of keys and values into paged caches, as Ascend's operator library defines it. Moves vectors
  * without looking at them, but for the mean that replaces a window of tokens.
  */
-import { flag, ints } from "../../graph/attribute.js";
 import { update } from "../../graph/effect.js";
 import { defineOp, optional, tensor } from "../../graph/op.js";
 import { contiguous, copyView } from "../../tensor/copy.js";
 import type { View } from "../../tensor/view.js";
-import { blocksWith, modeOf, pagedTypes, slotsOf } from "../shared/paged/layouts.js";
+import { blocksWith, pagedTypes, slotsOf } from "../shared/paged/layouts.js";
 import { copyUnlessShared } from "../shared/loops/share.js";
 import { indexTypes } from "../shared/rules/types.js";
-import { isLeftOut, scatterModes, scenarioOf } from "./scenario.js";
+import { attrs, inputs, isLeftOut, scenarioOf } from "./scenario.js";
 import { checkShapes } from "./shapes.js";
 import { readWrites, slotsWritten } from "./writes.js";
 import { writeVectors } from "./write.js";
@@ -21,25 +20,9 @@ export const ScatterPaKvCache = defineOp({
   domain: "insitu",
   since: 1,
   types: { K: pagedTypes, V: pagedTypes, I: indexTypes },
-  inputs: {
-    key: tensor("K"),
-    key_cache: tensor("K"),
-    slot_mapping: tensor("I"),
-    value: optional(tensor("V")),
-    value_cache: optional(tensor("V")),
-    compress_lens: optional(tensor("I")),
-    compress_seq_offset: optional(tensor("I")),
-    seq_lens: optional(tensor("I")),
-  },
+  inputs,
   outputs: { key_cache: tensor("K"), value_cache: optional(tensor("V")) },
-  attrs: {
-    cache_mode: modeOf(["Norm", "PA_NZ"], "Norm"),
-    scatter_mode: modeOf(scatterModes, "None"),
-    strides: ints([1, 1]),
-    offsets: ints([0, 0]),
-    check: flag(false),
-    hifloat8: flag(false),
-  },
+  attrs,
   effects: { key_cache: update("key_cache"), value_cache: update("value_cache") },
 
   infer(call) {

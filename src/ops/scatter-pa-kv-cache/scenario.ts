@@ -4,34 +4,38 @@
  */
 import { shapeText } from "../../graph/dim.js";
 import type { Fact } from "../../graph/fact.js";
-import type { CallContext } from "../../graph/op.js";
+import { flag, ints } from "../../graph/attribute.js";
+import { type AttributeResults, type CallContext, optional, type PerParameter, tensor } from "../../graph/op.js";
 import type { View } from "../../tensor/view.js";
-import type { PagedLayout } from "../shared/paged/layouts.js";
+import { modeOf, type PagedLayout } from "../shared/paged/layouts.js";
 
-/** The known values of scatter_mode. */
-export const scatterModes = ["None", "Nct", "Alibi", "Rope", "Omni", "NHSD"] as const;
+/** The operands, in order. */
+export const inputs = {
+  key: tensor("K"),
+  key_cache: tensor("K"),
+  slot_mapping: tensor("I"),
+  value: optional(tensor("V")),
+  value_cache: optional(tensor("V")),
+  compress_lens: optional(tensor("I")),
+  compress_seq_offset: optional(tensor("I")),
+  seq_lens: optional(tensor("I")),
+};
+
+/** The attributes. */
+export const attrs = {
+  cache_mode: modeOf(["Norm", "PA_NZ"], "Norm"),
+  scatter_mode: modeOf(["None", "Nct", "Alibi", "Rope", "Omni", "NHSD"], "None"),
+  strides: ints([1, 1]),
+  offsets: ints([0, 0]),
+  check: flag(false),
+  hifloat8: flag(false),
+};
 
 /** The attributes of ScatterPaKvCache. */
-export interface ScatterAttributes {
-  readonly cache_mode: "Norm" | "PA_NZ";
-  readonly scatter_mode: (typeof scatterModes)[number];
-  readonly strides: readonly number[];
-  readonly offsets: readonly number[];
-  readonly check: boolean;
-  readonly hifloat8: boolean;
-}
+export type ScatterAttributes = AttributeResults<typeof attrs>;
 
 /** The operands of ScatterPaKvCache, as facts or as views. */
-export interface ScatterOperands<V> {
-  readonly key: V;
-  readonly key_cache: V;
-  readonly slot_mapping: V;
-  readonly value: V | undefined;
-  readonly value_cache: V | undefined;
-  readonly compress_lens: V | undefined;
-  readonly compress_seq_offset: V | undefined;
-  readonly seq_lens: V | undefined;
-}
+export type ScatterOperands<V> = PerParameter<typeof inputs, V>;
 
 /**
  * `tokens`: each token has its slot. `runs`: each head of each sequence has a run of slots, filled with its last tokens

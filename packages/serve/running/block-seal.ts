@@ -2,8 +2,8 @@
  * A block's bytes as a store keeps them: [head | bytes | proof]. The head says the version, the block before it and the tokens; the proof is a
  * SHA-256 of all that, or an HMAC of it where there is a secret. What differs in any bit from what is expected is refused.
  */
-import { InsituError } from "../base/error.js";
-import type { NamedBlock } from "./block-names.js";
+import { InsituError } from "#insitu/base/error.js";
+import type { NamedBlock } from "#insitu/cache/block-names.js";
 
 /** "insb" */
 const magic = 0x62736e69;
