@@ -58,7 +58,6 @@ const printed: Readonly<Record<string, readonly RegExp[]>> = {
     /\n.* [1-9]\d\n/s, // the second conversation reused the opening
     /^4096 12288 32 /,
     /^300 \d+ \[ 0, 1, 2, 3, \d+, \d+ \]\n$/,
-    /^RepackCache on \d+ caches, in place, by repackRows\n$/,
   ],
   "structured-output": [
     /\S/,
