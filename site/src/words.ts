@@ -14,6 +14,8 @@ export const countText = (count: number): string => String(Math.round(count)).re
 export const backendText = (backend: string): string =>
   backend === "wasm" ? "WebAssembly" : backend === "webgpu" ? "WebGPU" : backend;
 
+export const rateText = (perSecond: number): string => `${perSecond.toFixed(perSecond < 10 ? 1 : 0)} a second`;
+
 export const waitText = (milliseconds: number): string =>
   milliseconds < 1000 ? `${Math.round(milliseconds)} ms` : `${(milliseconds / 1000).toFixed(1)} s`;
 

@@ -9,6 +9,7 @@ import {
   contextTokens,
   currentId,
   currentMode,
+  drawn,
   host,
   isEmpty,
   making,
@@ -17,7 +18,7 @@ import {
   say,
   stop,
 } from "../state/talk.js";
-import { bytesText, countText } from "../words.js";
+import { bytesText, countText, rateText } from "../words.js";
 import { field, useFocusBack } from "./focus.js";
 import { Icon } from "./icon.js";
 
@@ -108,6 +109,13 @@ function Stop(): VNode {
   );
 }
 
+/** How fast the text in the making comes. It stands still: a number below the text would move with each line. */
+function Rate(): VNode | null {
+  const { stats } = drawn.value;
+  if (making.value === undefined || stats === undefined || stats.tokensPerSecond === 0) return null;
+  return <small class="rate">{rateText(stats.tokensPerSecond)}</small>;
+}
+
 export function Compose(): VNode {
   // What a link may bring along; it is not sent before somebody looked at it.
   const text = useSignal(new URLSearchParams(location.search).get("q") ?? "");
@@ -195,6 +203,7 @@ export function Compose(): VNode {
             </label>
           ))}
         </div>
+        <Rate />
         <Meter />
       </div>
     </form>

@@ -15,7 +15,8 @@ export function useFocusBack(
       const had = document.activeElement;
       if (had === null || own.current?.contains(had) !== true) return;
       const next = to(had);
-      requestAnimationFrame(() => {
+      // Behind the drawing that takes the element away, and before the next key.
+      queueMicrotask(() => {
         if (document.activeElement === null || document.activeElement === document.body)
           next()?.focus({ preventScroll: true });
       });

@@ -1,7 +1,7 @@
 /** The conversations at the side: search, open, rename, remove, export, import. */
 import { useSignal } from "@preact/signals";
 import type { VNode } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { type Conversation, markdownOf, titleOf } from "../state/conversation.js";
 import { exported, found, isForgetful, query, removeConversation, takeIn } from "../state/history.js";
 import { begin, current, currentId, open, rename } from "../state/talk.js";
@@ -29,7 +29,7 @@ function download(name: string, text: string, type: string): void {
 /** A field for a conversation's name. */
 function Rename({ of, onDone }: { readonly of: Conversation; readonly onDone: () => void }): VNode {
   const own = useRef<HTMLInputElement>(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     own.current!.focus();
     own.current!.select();
   }, []);

@@ -17,7 +17,7 @@ import {
   switchTo,
   takeBack,
 } from "../state/talk.js";
-import { countText, waitText } from "../words.js";
+import { countText, rateText, waitText } from "../words.js";
 import { field, useFocusBack } from "./focus.js";
 import { Icon } from "./icon.js";
 import { Twice } from "./twice.js";
@@ -146,16 +146,16 @@ function Parsed({ text }: { readonly text: string }): VNode {
   );
 }
 
-function Took({ said, isMaking }: { readonly said: Said; readonly isMaking: boolean }): VNode | null {
+function Took({ said }: { readonly said: Said }): VNode | null {
   const { stats, finish } = said;
   if (stats === undefined || stats.newTokens === 0) return null;
   const { newTokens, promptTokens, reusedTokens, firstTokenMilliseconds, tokensPerSecond } = stats;
   // The last token is drawn, and has no row yet.
   const isFull = promptTokens + newTokens >= (host.value.model.value?.context ?? Infinity);
   return (
-    <p class="note" data-took={isMaking ? undefined : true}>
+    <p class="note" data-took>
       <span>{countText(newTokens)} tokens</span>
-      {tokensPerSecond > 0 ? <span>{tokensPerSecond.toFixed(tokensPerSecond < 10 ? 1 : 0)} a second</span> : null}
+      {tokensPerSecond > 0 ? <span>{rateText(tokensPerSecond)}</span> : null}
       <span>first after {waitText(firstTokenMilliseconds)}</span>
       {promptTokens > 0 ? (
         <span title="tokens of the prompt that were in the cache and were not read again">
@@ -301,12 +301,12 @@ export const Message = memo(function Message({ said, siblings, isMaking, isRaw }
           </div>
         </div>
       ) : null}
-      {(isMaking && isUser) || isEdited || (error !== undefined && content === "" && siblings.length < 2) ? null : (
+      {isMaking || isEdited || (error !== undefined && content === "" && siblings.length < 2) ? null : (
         <footer>
-          {isUser ? null : <Took said={said} isMaking={isMaking} />}
-          <span class={`actions${isMaking ? " unseen" : ""}`} inert={isMaking}>
+          {isUser ? null : <Took said={said} />}
+          <span class="actions">
             <Branches said={said} siblings={siblings} />
-            {content !== "" || isMaking ? (
+            {content !== "" ? (
               <button type="button" onClick={() => void copy(said)} title="Copy">
                 <Icon name={copied.value === said.id ? "done" : "copy"} />
                 <span class="hidden">{copied.value === said.id ? "Copied" : "Copy"}</span>
