@@ -258,7 +258,7 @@ describe.runIf(soak)("sampled tokens are distributed as without guesses", () => 
         await countTokens(wanted, lm.generate(prompt, { ...options, seed: seed + 1_000_000 }));
       }
       console.log(`${right} guesses were right`);
-      expect(right).toBeGreaterThan(1000);
+      expect(right).toBeGreaterThan(100);
       expectSameDistribution(counts, wanted);
     },
     1_800_000,
