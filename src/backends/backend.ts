@@ -10,6 +10,7 @@ import type { Op } from "../graph/op.js";
 import type { StepAccount } from "./step-account.js";
 import type { Plan } from "../plan/plan.js";
 import type { Program } from "../plan/program.js";
+import type { ShareBytes } from "../tensor/arriving.js";
 import type { ElementType } from "../tensor/element-type.js";
 import type { Placed } from "../tensor/placed.js";
 import type { TensorLocation } from "../tensor/tensor.js";
@@ -134,8 +135,12 @@ export interface BusyRows {
 export interface BackendSession {
   /** Memory for weights that the backend computes on directly, one piece for each size; left out where it has none of its own. */
   allocateBytes?(sizes: readonly number[]): Uint8Array[];
+  /** The same for weights that come from one place, which the key names: sessions on the same memory have them in common. Undefined where they cannot. */
+  shareBytes?: ShareBytes;
   /** Rejects with `out-of-memory` for weights that the backend cannot hold; left out where it computes on them as they lie. */
-  checkWeights?(weights: readonly { readonly name: string; readonly bytes: number }[]): Promise<void>;
+  checkWeights?(
+    weights: readonly { readonly name: string; readonly bytes: number; readonly view: View }[],
+  ): Promise<void>;
   /**
    * Brings weights that are not on the host to the backend's memory, in pieces, and tells of the bytes as they are read; left out where the
    * backend computes on the host's own memory, so that all weights must be there. What is not brought is read where a run first needs it.

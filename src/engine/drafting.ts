@@ -35,7 +35,7 @@ export class Drafting {
   /** Steps by their tokens. */
   readonly #steps = new Costs();
   /** What guesses that are looked up are worth. */
-  readonly lookups: LookupsKnown = { steps: this.#steps, acceptance: new Acceptance(), rest: new Rest(), texts: 1 };
+  readonly lookups: LookupsKnown = { steps: this.#steps, acceptance: new Acceptance(), texts: 1 };
   /** The engine whose turns are waited for. */
   #waitsFor: TokenEngine | undefined;
 

@@ -8,11 +8,23 @@ import { guessing } from "./tuning.js";
 export class Costs {
   readonly #known = new Map<number, { readonly cost: number; readonly count: number }>();
 
+  /** Durations of each size that were left out: the first ones prepare what the others only run. */
+  readonly #first = new Map<number, number>();
+
   note(size: number, milliseconds: number): void {
-    const { cost, count } = this.#known.get(size) ?? { cost: milliseconds, count: 0 };
+    const first = this.#first.get(size) ?? 0;
+    if (first < guessing.firstSteps) return void this.#first.set(size, first + 1);
+    const { cost, count } = this.#known.get(size) ?? { cost: Math.min(milliseconds, this.#mostOf(size)), count: 0 };
     const share = milliseconds < cost ? guessing.quickShare : guessing.slowShare;
     const taken = Math.min(milliseconds, guessing.outlier * cost);
     this.#known.set(size, { cost: cost + share * (taken - cost), count: count + 1 });
+  }
+
+  /** Each token of a step costs no more than in a smaller one. */
+  #mostOf(size: number): number {
+    let most = Infinity;
+    for (const [known, { cost }] of this.#known) if (known < size) most = Math.min(most, (cost * size) / known);
+    return most;
   }
 
   /** True if this size was measured often enough to be compared with. */
@@ -89,7 +101,6 @@ export class Rest {
 export interface LookupsKnown {
   readonly steps: Costs;
   readonly acceptance: Acceptance;
-  readonly rest: Rest;
   /** Texts of the last step. */
   texts: number;
 }
@@ -100,7 +111,7 @@ export class GuessLength {
   readonly #acceptance: Acceptance;
   readonly #rest: Rest;
 
-  constructor(most: number, acceptance: Acceptance, rest: Rest) {
+  constructor(most: number, acceptance: Acceptance, rest: Rest = new Rest()) {
     this.#most = most;
     this.#acceptance = acceptance;
     this.#rest = rest;

@@ -59,6 +59,8 @@ export class MadeText extends EngineText {
   readonly #ending: Ending;
   readonly #drawing: DrawingOptions | undefined;
   readonly #lookup: NgramLookup | undefined;
+  /** A token that was looked up and not tried. */
+  #untried: number | undefined;
   /** How many of the tokens that were looked up are tried: all where left out. */
   #worth: { readonly length: GuessLength; readonly known: LookupsKnown } | undefined;
   /** Tokens that are tried out behind the last one. */
@@ -179,8 +181,7 @@ export class MadeText extends EngineText {
     if (guesses.length === 0) return;
     const right = this.#right - before;
     if (isDrafted) return this.onChecked?.(guesses.length, right);
-    this.#worth?.length.note(guesses.length, right);
-    this.#worth?.known.acceptance.note(guesses.length, right);
+    this.#noteLookup(guesses.length, right);
   }
 
   #chooseBehind(guesses: readonly number[], { at, hidden }: PartResult & { readonly kind: "logits" }): void {
@@ -214,6 +215,8 @@ export class MadeText extends EngineText {
     };
     if (ends) return this.#end("end-token", made);
     this.#made++;
+    if (this.#untried !== undefined) this.#noteLookup(1, token === this.#untried ? 1 : 0);
+    this.#untried = undefined;
     this.#lookup?.push(token);
     if (open > 0) this.#right++;
     const isStopped = this.#listener.token(made) === "stop";
@@ -237,14 +240,22 @@ export class MadeText extends EngineText {
   joins(known: LookupsKnown): void {
     const { adaptive = false, tokens = 0 } = this.ask.speculate ?? {};
     if (adaptive && this.looksUp)
-      this.#worth = { length: new GuessLength(tokens, new Acceptance(known.acceptance.share), known.rest), known };
+      this.#worth = { length: new GuessLength(tokens, new Acceptance(known.acceptance.share)), known };
   }
 
   #lookUp(): readonly number[] {
     const found = this.#lookup?.guess().slice(0, this.guessRoom) ?? [];
     if (found.length === 0 || this.#worth === undefined) return found;
     const { length, known } = this.#worth;
-    return found.slice(0, length.choose(known.texts, known.steps, 0));
+    const tried = found.slice(0, length.choose(known.texts, known.steps, 0));
+    // What is not tried is found right or wrong by the token that comes.
+    this.#untried = tried.length === 0 ? found[0] : undefined;
+    return tried;
+  }
+
+  #noteLookup(guessed: number, right: number): void {
+    this.#worth?.length.note(guessed, right);
+    this.#worth?.known.acceptance.note(guessed, right);
   }
 
   /** Tokens that may be guessed: more would have no room, or come after the text's end. */

@@ -61,6 +61,8 @@ export const guessing = {
   quickShare: 0.5,
   slowShare: 0.05,
   outlier: 1.5,
+  /** Steps of each size that are not measured: programs are made for it, and compiled as they run. The first of seven tokens took 190 ms where the next took 3. */
+  firstSteps: 2,
   /** Steps without guesses that are measured before the first guess. */
   leastSteps: 3,
   /** Of so many steps one has no guesses: what they save is known by it. */
@@ -68,7 +70,7 @@ export const guessing = {
   /** How many times more tokens a second guesses must promise: durations are uncertain. */
   margin: 1.03,
   /** Tokens without guesses before it is tried again, and how many at most: each time twice as many. */
-  firstRest: 64,
+  firstRest: 32,
   mostRest: 4096,
   /** Tokens that are guessed then. */
   probe: 2,

@@ -4,7 +4,7 @@
  * which only rows are read stay in their files.
  */
 import type { LastingFile, ReadableFile } from "../base/platform.js";
-import { ArrivingElements } from "../tensor/arriving.js";
+import { ArrivingElements, type SharedBytes, type ShareBytes } from "../tensor/arriving.js";
 import type { LaterElements } from "../tensor/deferred.js";
 import { byteLengthOf, type ByteStorage } from "../tensor/element-type.js";
 import { RowElements } from "../tensor/rows.js";
@@ -45,12 +45,37 @@ export class ArrivingWeights {
   readonly #tables: RowElements[] = [];
   /** Files that rows are read from. */
   readonly #lasting: LastingFile[] = [];
+  readonly #share: ShareBytes | undefined;
+  /** Places that others wait for. */
+  readonly #shared: SharedBytes[] = [];
   #reading: Promise<void> | undefined;
   #isStopped = false;
 
-  /** `tablesOf` names the initializers of a model of which only rows are read. */
-  constructor(tablesOf: (model: Model) => ReadonlySet<string>) {
+  /** `tablesOf` names the initializers of a model of which only rows are read; `share` gives places that other models of the same file have too. */
+  constructor(tablesOf: (model: Model) => ReadonlySet<string>, share?: ShareBytes) {
     this.#tablesOf = tablesOf;
+    this.#share = share;
+  }
+
+  /** Places for what a model reads of a file that cannot be taken for another; undefined where there are none to share. */
+  async share(
+    model: Model,
+    file: ReadableFile | undefined,
+    ranges: readonly (readonly [name: string, range: string])[],
+    sizes: readonly number[],
+  ): Promise<SharedBytes | undefined> {
+    if (this.#share === undefined || file?.version === undefined || sizes.length === 0) return undefined;
+    // What is a table to one model and a matrix to another is read in two ways.
+    const tables = this.#tablesOf(model);
+    const key = ranges.map(([name, range]) => `${range}${tables.has(name) ? " by rows" : ""}`).join();
+    const places = await this.#share(`${file.version}: ${key}`, sizes);
+    if (places !== undefined) this.#shared.push(places);
+    return places;
+  }
+
+  /** Tells others whether all that they wait for was read. */
+  settle(isFilled: boolean): void {
+    for (const { settle } of this.#shared.splice(0)) settle?.(isFilled);
   }
 
   /**
@@ -171,6 +196,7 @@ export class ArrivingWeights {
     this.#isStopped = true;
     for (const file of this.#lasting.splice(0)) file.close();
     await this.#reading?.catch(() => undefined);
+    this.settle(false);
   }
 
   /** What is to be told of weights that stayed in their files. */

@@ -112,7 +112,7 @@ export async function loadExternalData(
       .flatMap(({ tensors }) => tensors)
       .reduce((sum, { type, dims }) => sum + byteLengthOf(type, elementCount(dims)), 0);
     for (const each of files) each.tensors = each.tensors.filter((tensor) => !deferred.has(tensor));
-    const loaded = placeTensors(files, allocateBytes);
+    const loaded = await placeTensors(model, files, allocateBytes, later);
     const sharers = new Map<ByteStorage, number>();
     for (const { storage } of loaded.values()) sharers.set(storage, (sharers.get(storage) ?? 0) + 1);
     let done = 0;
@@ -270,23 +270,24 @@ interface Place {
   readonly fill: boolean;
 }
 
-/** Storage for every tensor. Those of one type with one and the same range share it. */
-function placeTensors(
+/** Storage for every tensor. Those of one type with one and the same range share it, as models of the same file may. */
+async function placeTensors(
+  model: Model,
   files: readonly WeightFile[],
   allocateBytes: AllocateBytes | undefined,
-): ReadonlyMap<ModelTensor, Place> {
+  later: DeferredWeights | ArrivingWeights | undefined,
+): Promise<ReadonlyMap<ModelTensor, Place>> {
   const places = new Map<ModelTensor, Place>();
-  const wanted: { readonly tensor: ExternalTensor; readonly sharers: ExternalTensor[] }[] = [];
-  for (const { tensors, bytes } of files) {
+  for (const { tensors, bytes, file } of files) {
+    const wanted: { readonly tensor: ExternalTensor; readonly sharers: ExternalTensor[] }[] = [];
     const ranges = new Map<string, ExternalTensor[]>();
     for (const tensor of tensors) {
-      const { offset } = tensor.external;
       const storage = allocateBytes === undefined && bytes !== undefined ? storageIn(bytes, tensor) : undefined;
       if (storage !== undefined) {
         places.set(tensor, { storage, fill: false });
         continue;
       }
-      const range = `${tensor.type} ${offset} ${elementCount(tensor.dims)}`;
+      const range = rangeOf(tensor);
       const sharers = ranges.get(range);
       if (sharers !== undefined) sharers.push(tensor);
       else {
@@ -295,18 +296,24 @@ function placeTensors(
         wanted.push({ tensor, sharers: others });
       }
     }
+    const sizes = wanted.map(({ tensor }) => storageBytes(tensor));
+    const named = tensors.map((tensor) => [tensor.name, rangeOf(tensor)] as const);
+    const shared = later instanceof ArrivingWeights ? await later.share(model, file, named, sizes) : undefined;
+    const pieces =
+      shared?.pieces ?? allocateBytes?.(sizes) ?? wanted.map(({ tensor }, at) => allocateOnHeap(tensor, sizes[at]));
+    wanted.forEach(({ tensor, sharers }, at) => {
+      const { buffer, byteOffset } = pieces[at];
+      const length = storageLengthOf(tensor.type, elementCount(tensor.dims));
+      const storage = new (arrayConstructorOf(tensor.type))(buffer, byteOffset, length);
+      places.set(tensor, { storage, fill: shared === undefined || shared.settle !== undefined });
+      for (const sharer of sharers) places.set(sharer, { storage, fill: false });
+    });
   }
-  const sizes = wanted.map(({ tensor }) => storageBytes(tensor));
-  const pieces = allocateBytes?.(sizes) ?? wanted.map(({ tensor }, at) => allocateOnHeap(tensor, sizes[at]));
-  wanted.forEach(({ tensor, sharers }, at) => {
-    const { buffer, byteOffset } = pieces[at];
-    const length = storageLengthOf(tensor.type, elementCount(tensor.dims));
-    const storage = new (arrayConstructorOf(tensor.type))(buffer, byteOffset, length);
-    places.set(tensor, { storage, fill: true });
-    for (const sharer of sharers) places.set(sharer, { storage, fill: false });
-  });
   return places;
 }
+
+const rangeOf = ({ type, dims, external: { offset } }: ExternalTensor): string =>
+  `${type} ${offset} ${elementCount(dims)}`;
 
 const storageBytes = ({ type, dims }: ExternalTensor): number =>
   storageLengthOf(type, elementCount(dims)) * arrayConstructorOf(type).BYTES_PER_ELEMENT;

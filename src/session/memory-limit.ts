@@ -2,6 +2,7 @@
 import type { BackendSession } from "../backends/backend.js";
 import { InsituError } from "../base/error.js";
 import type { AllocateBytes } from "../onnx/external.js";
+import type { ShareBytes } from "../tensor/arriving.js";
 
 /** A number of bytes as people read it, with the exact number beside it. */
 export function sizeText(bytes: number): string {
@@ -26,6 +27,18 @@ export class MemoryLimit {
     return (sizes) => {
       this.addWeights(sizes.reduce((sum, bytes) => sum + bytes, 0));
       return backend.allocateBytes?.(sizes) ?? sizes.map((bytes) => allocateOnHeap(bytes));
+    };
+  }
+
+  /** The same for weights that sessions have in common; nothing where the backend has no such memory. */
+  guardShared(backend: BackendSession): ShareBytes {
+    return async (key, sizes) => {
+      const bytes = sizes.reduce((sum, each) => sum + each, 0);
+      this.addWeights(bytes);
+      const shared = await backend.shareBytes?.(key, sizes);
+      // What is not shared is counted where it is taken.
+      if (shared === undefined) this.#weightBytes -= bytes;
+      return shared;
     };
   }
 

@@ -40,7 +40,7 @@ export async function prepareOn(
   const preparation = { level, hasKernel, activations };
   const limit = new MemoryLimit(options.memoryLimit ?? platform.memoryBytes);
   const deferring = opened.bringWeights && new DeferredWeights((bytes) => limit.addWeights(bytes));
-  const arriving = new ArrivingWeights(rowWeights);
+  const arriving = new ArrivingWeights(rowWeights, limit.guardShared(opened));
   // Code is read before weights are, or it would wait behind them.
   const rewriting = rewrite === "never" ? undefined : import("../rewrite/rewrite.js");
   rewriting?.catch(() => undefined);
@@ -52,7 +52,7 @@ export async function prepareOn(
     const { graph, removed } = prepared;
     const named = namedWeightsOf(graph);
     const weights = [...named.keys()];
-    await opened.checkWeights?.([...named].map(([{ byteLength: bytes }, name]) => ({ name, bytes })));
+    await opened.checkWeights?.([...named].map(([view, name]) => ({ name, bytes: view.byteLength, view })));
     const pairings = new Pairings(prepared, inPlace, options.pairs, opened, weights);
     const counted = countedDecoderOf(pairings.own);
     const policy = inPlace === "require" ? "prefer" : inPlace;
@@ -91,6 +91,7 @@ export async function prepareOn(
     }
     if (deferring !== undefined) await opened.bringWeights!(namedWeightsOf(runs), deferring.onRead);
     await arriving.arrived();
+    arriving.settle(true);
     return parts;
   } catch (error) {
     await arriving.stop();

@@ -6,6 +6,15 @@ import { AbsentElements, type LaterElements } from "./deferred.js";
 import type { ByteStorage, ElementType } from "./element-type.js";
 import { View } from "./view.js";
 
+/** Places that several sessions have in common, one for each size; `settle` is there for the one that is to fill them, and tells the others whether it did. */
+export interface SharedBytes {
+  readonly pieces: readonly Uint8Array[];
+  readonly settle?: (isFilled: boolean) => void;
+}
+
+/** Gives such places to whoever knows them by the same key; undefined where it cannot. */
+export type ShareBytes = (key: string, sizes: readonly number[]) => Promise<SharedBytes | undefined>;
+
 /** Elements in row-major order with a place of their own. */
 export class ArrivingElements implements LaterElements {
   readonly key: string;

@@ -49,15 +49,25 @@ export class DeferredElements implements LaterElements {
   readonly token: Uint8Array = new Uint8Array(0);
   /** True if they lie on the host after all, since no file has them. */
   readonly isOnHost: boolean;
+  /** True if all of them are in files: whoever has the same key has the same elements. */
+  readonly isInFiles: boolean;
   #held: ByteStorage | undefined;
 
-  constructor(type: Exclude<ElementType, "string">, size: number, key: string, read: ReadBytes, isOnHost = false) {
+  constructor(
+    type: Exclude<ElementType, "string">,
+    size: number,
+    key: string,
+    read: ReadBytes,
+    isOnHost = false,
+    isInFiles: boolean = !isOnHost,
+  ) {
     this.type = type;
     this.size = size;
     this.byteLength = byteLengthOf(type, size);
     this.key = key;
     this.read = read;
     this.isOnHost = isOnHost;
+    this.isInFiles = isInFiles;
   }
 
   /** Elements that lie on the host and have no file: nothing is made of them there, as if they had one. */
@@ -186,9 +196,13 @@ export function joinAbsent(
   if (type === "string" || !parts.every(isOfBytes)) return undefined;
   const sources = parts.map(sourceOf);
   const isOnHost = parts.every((part) => absentView(part)?.elements.isOnHost ?? true);
+  const isInFiles = parts.every((part) => absentView(part)?.elements.isInFiles === true);
   const size = parts.reduce((sum, part) => sum + part.size, 0);
   const key = `${sources.map((source) => source.key).join(" & ")} by ${inBytes.join()}`;
-  return new DeferredView(new DeferredElements(type, size, key, joinedReader(sources, inBytes), isOnHost), shape);
+  return new DeferredView(
+    new DeferredElements(type, size, key, joinedReader(sources, inBytes), isOnHost, isInFiles),
+    shape,
+  );
 }
 
 /** Reads what lies in runs of several sources in turn. */

@@ -8,6 +8,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest"
 import { CausalLM } from "../../src/entry/node.js";
 import { seededRandom } from "../../src/graph/call.js";
 import { embedded } from "../generate/support.js";
+import { noWebgpu } from "../support/backends.js";
 import { type LocalHub, startHub } from "../hub/local-hub.js";
 import { findChromium, howToInstall, startChromium } from "./chromium.js";
 import { type RunningServer, startServer } from "./server.js";
@@ -51,6 +52,8 @@ interface Library {
 }
 
 declare global {
+  /** A model that a page has loaded. */
+  var held: Awaited<ReturnType<Library["CausalLM"]["load"]>>;
   var insitu: Library;
   var insituWorker: Library;
 }
@@ -240,6 +243,47 @@ describe.skipIf(chromium === undefined)("models in a browser", () => {
       /^download: .* cannot be written: the browser's storage for this page is full: remove a model/,
     );
     expect(await kept(page)).toMatchObject({ names: [], used: 0 });
+  });
+
+  test.each(noWebgpu === undefined ? ["wasm", "webgpu"] : ["wasm"])(
+    "memoryLimit refuses with numbers before weights are in the page's memory, on %s",
+    async (backend) => {
+      const answer = await tell(await visit(), name, { backend, memoryLimit: 4e6, hub: { hubUrl: hub.url } });
+      expect(answer).toMatch(
+        /^out-of-memory: the model's weights take \d+\.\d+ MiB \(\d+ bytes\), and 3\.81 MiB \(4000000 bytes\) of memory are available; /,
+      );
+    },
+  );
+
+  test.skipIf(noWebgpu !== undefined)("a GPU that is lost: the model is loaded again, from storage", async () => {
+    const page = await visit();
+    const options = { backend: "webgpu", hub: { hubUrl: hub.url } };
+    expect(await tell(page, name, options)).toBe(story);
+    await page.evaluate(
+      async ([source, how]) => {
+        const { CausalLM: Model } = globalThis.insitu;
+        globalThis.held = await Model.load(source, how);
+      },
+      [name, options] as const,
+    );
+    hub.requests.length = 0;
+    const devtools = await browser.newBrowserCDPSession();
+    await devtools.send("Browser.crashGpuProcess").catch(() => undefined);
+    const lost = await page.evaluate(
+      async ([words, wanted]) => {
+        const { held } = globalThis;
+        try {
+          return await held.generate(words, wanted).text();
+        } catch (error) {
+          await held.release();
+          return `${(error as { code?: string }).code}: ${(error as Error).stack}`;
+        }
+      },
+      [prompt, told] as const,
+    );
+    expect(lost).toMatch(/^device-lost: /);
+    await expect.poll(() => tell(page, name, options), { timeout: 20_000 }).toBe(story);
+    expect(hub.requests).toEqual([]);
   });
 
   test("a folder by URL is kept too, unless store is false", async () => {

@@ -5,7 +5,7 @@ import { Acceptance, Costs, GuessLength, Rest } from "../../src/engine/guess-len
 /** Costs of steps of up to 16 tokens. */
 function costsOf(cost: (tokens: number) => number): Costs {
   const costs = new Costs();
-  for (let tokens = 1; tokens <= 16; tokens++) for (let at = 0; at < 3; at++) costs.note(tokens, cost(tokens));
+  for (let tokens = 1; tokens <= 16; tokens++) for (let at = 0; at < 5; at++) costs.note(tokens, cost(tokens));
   return costs;
 }
 
@@ -89,11 +89,22 @@ describe("guesses", () => {
     for (const [size, cost] of [
       [1, 50],
       [4, 20],
-      [4, 30],
     ])
-      slow.note(size, cost);
+      for (let at = 0; at < 3; at++) slow.note(size, cost);
+    slow.note(4, 30);
     expect(slow.of(1)).toBeLessThan(21);
     expect(slow.isSure(1)).toBe(false);
     expect(costs.of(40)).toBe(10);
+  });
+
+  test("the first steps of a size, which prepare programs, say nothing of it, and none costs more a token than smaller ones", () => {
+    const costs = new Costs();
+    for (const cost of [500, 100, 2, 2]) costs.note(1, cost);
+    expect(costs.of(1)).toBe(2);
+    costs.note(4, 200);
+    costs.note(4, 200);
+    expect(costs.of(4)).toBe(2);
+    costs.note(4, 200);
+    expect(costs.of(4)).toBeCloseTo(8, 0);
   });
 });

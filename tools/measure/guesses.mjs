@@ -1,9 +1,9 @@
 // Tokens a second with guesses against those without, of tales by the embedded model, each text in turns; and how often guesses are right. "known": guesses
-// that cost nothing and are all right, which bounds what any draft can gain. `node tools/measure/guesses.mjs [draft folder] [texts] [tokens] [threads]` after a
+// that cost nothing and are all right, which bounds what any draft can gain. `node tools/measure/guesses.mjs [draft folder] [texts] [tokens] [threads] [ways]` after a
 // build; a draft is made by training/draft.py.
 import { CausalLM } from "../../dist/index.node.js";
 
-const [folder = "", texts = 56, tokens = 128, threads = 2] = process.argv.slice(2);
+const [folder = "", texts = 56, tokens = 128, threads = 2, only = ""] = process.argv.slice(2);
 const lm = await CausalLM.load(undefined, { threads: Number(threads) });
 const draft = folder === "" ? undefined : await CausalLM.load(folder, { threads: Number(threads) });
 const subjects = ["king", "old woman", "wolf", "poor miller", "youngest son", "princess", "fox", "fisherman"];
@@ -54,6 +54,7 @@ const ways = {
         draft3: () => ({ draft, tokens: 3, adaptive: false }),
       }),
 };
+const asked = Object.entries(ways).filter(([way]) => only === "" || only.split(",").includes(way));
 const take = async (prompt, more) => {
   const made = [];
   const generation = lm.generate(prompt, { ...options, ...more });
@@ -74,7 +75,7 @@ for (const [name, sampling] of Object.entries({
     if (at === 0) for (let warm = 0; warm < 5; warm++) await take(prompt, seed);
     const plain = await take(prompt, seed);
     sums.get("plain").time += plain.time;
-    for (const [way, speculate] of Object.entries(ways)) {
+    for (const [way, speculate] of asked) {
       const told = await take(prompt, { ...seed, speculate: speculate(plain.made) });
       const sum = sums.get(way) ?? { time: 0, guessed: 0, right: 0, ratios: [] };
       sum.time += told.time;

@@ -105,6 +105,11 @@ export class WasmEngine implements Engine {
     return this.#memory.allocateBytes(sizes);
   }
 
+  /** Counts weights that the session has in common with others. */
+  countCommon(pieces: readonly Uint8Array[]): void {
+    this.#memory.countCommon(pieces);
+  }
+
   free(view: View): void {
     this.#memory.free(view);
   }

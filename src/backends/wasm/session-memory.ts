@@ -38,6 +38,8 @@ class Share {
   readonly carried = new Map<View["data"], number>();
   readonly transients: TransientBlocks;
   weightBytes = 0;
+  /** Of weights that sessions have in common. */
+  commonBytes = 0;
 
   constructor(memory: WasmMemory) {
     this.memory = memory;
@@ -130,6 +132,14 @@ export class SessionMemory implements Taker {
     });
   }
 
+  /** Counts weights that sessions have in common, for `describe`. */
+  countCommon(pieces: readonly Uint8Array[]): void {
+    for (const piece of pieces) {
+      const memory = this.memories.of(new View("uint8", [piece.length], piece));
+      if (memory !== undefined) this.#share(this.memories.numberOf(memory)).commonBytes += piece.length;
+    }
+  }
+
   /** Gives back what `allocate` gave, and copies of it. */
   free(view: View): void {
     const memory = this.memories.of(view);
@@ -219,9 +229,9 @@ export class SessionMemory implements Taker {
 
   /** A line for each memory that the session uses. */
   describe(): string[] {
-    return this.#all().map(({ memory, weightBytes, taken }) => {
+    return this.#all().map(({ memory, weightBytes, commonBytes, taken }) => {
       const all = [...taken.values()].reduce((sum, bytes) => sum + bytes, 0);
-      return `memory ${this.memories.numberOf(memory)}: ${weightBytes} bytes of weights, ${all - weightBytes} of caches, temporaries and the arena`;
+      return `memory ${this.memories.numberOf(memory)}: ${weightBytes + commonBytes} bytes of weights, ${all - weightBytes} of caches, temporaries and the arena`;
     });
   }
 

@@ -8,6 +8,7 @@ import { kernelJobs, reservedBytes } from "../../wasm-kernels/exports.js";
 import type { WasmKernel } from "../../wasm-kernels/wasm-kernel.js";
 import type { Plan } from "../../plan/plan.js";
 import { type Backend, type BackendSession, type Executable, mostThreads } from "../backend.js";
+import { type Common, Commons } from "../common.js";
 import { ProgramExecutor } from "../executor.js";
 import { Turns } from "../turns.js";
 import { Unavailable } from "../unavailable.js";
@@ -17,11 +18,20 @@ import { loadKernelModule } from "./load-module.js";
 import { WasmMemories } from "./memories.js";
 import { WasmMemory } from "./memory.js";
 import { KernelPool } from "./pool.js";
+import { SessionMemory } from "./session-memory.js";
 import { readWasmSettings } from "./settings.js";
+
+/** Weights in the memories. */
+interface CommonWeights {
+  readonly memory: SessionMemory;
+  readonly pieces: readonly Uint8Array[];
+}
 
 /** What all sessions with the same number of threads share. */
 interface Machine {
   readonly memories: WasmMemories;
+  /** Weights that sessions have in common, by where they come from. */
+  readonly weights: Commons<CommonWeights>;
   readonly pool: KernelPool;
   readonly relaxed: boolean;
 }
@@ -65,7 +75,8 @@ async function startMachine(platform: Platform, options: MachineOptions): Promis
     pool.join(further);
     return further;
   };
-  return { memories: new WasmMemories(memory, open, memory.usedBytes), pool, relaxed };
+  const memories = new WasmMemories(memory, open, memory.usedBytes);
+  return { memories, weights: new Commons(), pool, relaxed };
 }
 
 /** A machine that a session is on. */
@@ -144,6 +155,17 @@ function threadsFor(platform: Platform, asked: number | undefined): number {
   return number;
 }
 
+function newWeights({ memories }: Machine, sizes: readonly number[]): CommonWeights {
+  const memory = new SessionMemory(memories);
+  return { memory, pieces: memory.allocateBytes(sizes) };
+}
+
+const sharedText = (taken: readonly Common<CommonWeights>[]): string[] =>
+  taken.flatMap(({ sessions, contents: { pieces } }) => {
+    const bytes = pieces.reduce((sum, { length }) => sum + length, 0);
+    return sessions < 2 ? [] : [`weights: ${bytes} bytes of one file are shared by ${sessions} sessions`];
+  });
+
 /** Makes the backend from the fast paths that operators have. */
 export function wasmBackend(kernels: KernelTable<WasmKernel>): Backend {
   return {
@@ -156,15 +178,38 @@ export function wasmBackend(kernels: KernelTable<WasmKernel>): Backend {
       const turns = new Turns(() => platform.breathe());
       const choosing = { relaxed: machine.relaxed, batchInvariant };
       const engine = new WasmEngine(machine.memories, machine.pool, kernels, choosing, turns);
+      const taken: Common<CommonWeights>[] = [];
+      let filling = 0;
       let releasing: Promise<void> | undefined;
       return {
+        async shareBytes(key, sizes) {
+          const known = machine.weights.get(key);
+          if (known !== undefined) known.sessions++;
+          const weights =
+            known ?? machine.weights.add(key, newWeights(machine, sizes), ({ memory }) => memory.release());
+          while (!weights.isFilled && !weights.begin()) {
+            // Two sessions that fill one file each must not wait for the other's.
+            if (filling > 0) {
+              weights.leave();
+              return undefined;
+            }
+            await weights.ended();
+          }
+          taken.push(weights);
+          const { pieces } = weights.contents;
+          engine.countCommon(pieces);
+          if (weights.isFilled) return { pieces };
+          filling++;
+          return { pieces, settle: (isFilled) => (filling--, weights.end(isFilled)) };
+        },
         allocateBytes: (sizes) => engine.allocateBytes(sizes),
-        describe: () => [...engine.describeMemories(), ...machine.pool.describe()],
+        describe: () => [...engine.describeMemories(), ...sharedText(taken), ...machine.pool.describe()],
         prepare: (plan: Plan): Executable => new ProgramExecutor(plan, engine),
         release: () =>
           (releasing ??= new Promise((done) =>
             turns.afterwards(() => {
               engine.release();
+              for (const weights of taken.splice(0)) weights.leave();
               leave();
               done();
             }),

@@ -6,7 +6,8 @@ import { bytesIn, coversStorage, View } from "../../tensor/view.js";
 import { piecesFor } from "../../webgpu-kernels/shader-part.js";
 import { keeping } from "../../webgpu-kernels/tuning.js";
 import type { Pieces } from "../../webgpu-kernels/webgpu-kernel.js";
-import { usage } from "./device.js";
+import type { Common } from "../common.js";
+import { type MadeBuffers, usage } from "./device.js";
 import type { DeviceShare } from "./device-share.js";
 
 /** A buffer on the device. */
@@ -23,17 +24,21 @@ export class DeviceBuffer {
 
   /** How it lies, for kernels; undefined where it is one. */
   readonly inPieces: Pieces | undefined;
+  /** What other sessions have of it too. */
+  readonly common: Common<MadeBuffers> | undefined;
 
   constructor(
     pieces: readonly GPUBuffer[],
     bytes: number,
     isThere: Promise<boolean> = Promise.resolve(true),
     inPieces?: Pieces,
+    common?: Common<MadeBuffers>,
   ) {
     this.pieces = pieces;
     this.inPieces = inPieces;
     this.bytes = bytes;
     this.isThere = isThere;
+    this.common = common;
   }
 
   /** The buffer itself, where it is one. */
@@ -93,6 +98,12 @@ export class DeviceMemory {
     return this.#bytes;
   }
 
+  /** Bytes that other sessions have too. */
+  get sharedBytes(): number {
+    const shared = [...this.#open].filter(({ common }) => common !== undefined && common.sessions > 1);
+    return shared.reduce((sum, { bytes }) => sum + bytes, 0);
+  }
+
   /** Bytes of the pieces that weights lie in where they are larger. */
   get pieceBytes(): number {
     return Math.floor(this.#mostBytes / 256) * 256;
@@ -113,12 +124,13 @@ export class DeviceMemory {
     return this.create(bytes, label, storage);
   }
 
-  /** A buffer for a weight, in pieces where it is larger than a binding. */
-  allocateWeight(bytes: number, label: string): DeviceBuffer {
+  /** A buffer for a weight, in pieces where it is larger than a binding; with a key, one that other sessions on the device have by the same key. */
+  allocateWeight(bytes: number, label: string, key?: string): DeviceBuffer {
     const pieces = this.piecesOf(bytes);
-    if (pieces === undefined) return this.create(bytes, label, storage);
-    const sizes = Array.from({ length: pieces.count }, (_, at) => Math.min(pieces.bytes, bytes - at * pieces.bytes));
-    return this.#create(sizes, label, storage, pieces);
+    const sizes = Array.from({ length: pieces?.count ?? 1 }, (_, at) =>
+      pieces === undefined ? bytes : Math.min(pieces.bytes, bytes - at * pieces.bytes),
+    );
+    return this.#create(sizes, label, storage, pieces, key);
   }
 
   /** A buffer for other uses. */
@@ -126,37 +138,46 @@ export class DeviceMemory {
     return this.#create([bytes], label, uses);
   }
 
-  #create(parts: readonly number[], label: string, uses: number, inPieces?: Pieces): DeviceBuffer {
+  #create(parts: readonly number[], label: string, uses: number, inPieces?: Pieces, key?: string): DeviceBuffer {
     const sizes = parts.map((bytes) => Math.max(16, wholeWords(bytes)));
     const total = sizes.reduce((sum, size) => sum + size, 0);
     if (this.#released)
       throw new InsituError("released", `${label}: the session was released, and its memory with it; create a new one`);
     const what = `${label}: ${total} bytes beside ${this.#bytes} that the session has on ${this.device.description}`;
-    const { result, settled } = this.device.attempt(what, (gpu) =>
-      sizes.map((size) => gpu.createBuffer({ label, size, usage: uses })),
-    );
+    const { common: commons } = this.device.shared;
+    const known = key === undefined ? undefined : commons.get(key);
+    const made =
+      known?.contents ??
+      this.device.attempt(what, (gpu) => sizes.map((size) => gpu.createBuffer({ label, size, usage: uses })));
+    if (known !== undefined) known.sessions++;
+    const common = known ?? (key === undefined ? undefined : commons.add(key, made, destroy));
+    const { result, settled } = made;
     const isThere = settled.then(
       () => true,
       () => false,
     );
-    const buffer = new DeviceBuffer(result, total, isThere, inPieces);
-    this.#open.add(buffer);
-    this.#bytes += total;
+    const buffer = new DeviceBuffer(result, total, isThere, inPieces, common);
     // What the device has no memory for is nobody's: who asks for it again asks the device again.
     const outcome = settled.catch((error: unknown) => {
+      common?.forget();
       this.free(buffer);
       throw error;
     });
     outcome.catch(() => undefined);
+    this.#open.add(buffer);
+    this.#bytes += total;
     this.#pending.push(outcome);
     return buffer;
   }
 
   /**
    * Rejects for weights that the device cannot hold: one that is of more pieces than a shader binds, or more in all than there is memory for,
-   * which is asked for as a trial and given back.
+   * which is asked for as a trial and given back. Those that other sessions have there are counted by them.
    */
-  async checkWeights(weights: readonly { readonly name: string; readonly bytes: number }[]): Promise<void> {
+  async checkWeights<W extends { readonly name: string; readonly bytes: number }>(
+    weights: readonly W[],
+    isThere: (weight: W) => boolean,
+  ): Promise<void> {
     const { description, limits } = this.device;
     const { maxStorageBuffersPerShaderStage: most } = limits;
     for (const { name, bytes } of weights) {
@@ -167,7 +188,7 @@ export class DeviceMemory {
           `weight "${name}": ${bytes} bytes are ${count} pieces of the ${this.pieceBytes} that one binding of ${description} holds, and a shader binds ${most} in all; ${modelWayOut}`,
         );
     }
-    const total = weights.reduce((sum, { bytes }) => sum + bytes, 0);
+    const total = weights.reduce((sum, weight) => (isThere(weight) ? sum : sum + weight.bytes), 0);
     // What a program plays the GPU with is the host's own memory, which the session has counted.
     if (total < keeping.triedBytes || this.device.isSoftware) return;
     const tried: DeviceBuffer[] = [];
@@ -209,7 +230,8 @@ export class DeviceMemory {
     if (!this.#open.delete(buffer)) return;
     this.#bytes -= buffer.bytes;
     buffer.isOpen = false;
-    for (const piece of buffer.pieces) piece.destroy();
+    if (buffer.common === undefined) destroy({ result: buffer.pieces });
+    else buffer.common.leave();
   }
 
   /** Lets go of all buffers: none is made from now on. */
@@ -240,6 +262,8 @@ export class DeviceMemory {
     }
   }
 }
+
+const destroy = ({ result }: Pick<MadeBuffers, "result">): void => result.forEach((piece) => piece.destroy());
 
 /** True for what a device reads as it lies: all of an array that no other thread can write. */
 const isWhole = (view: View): boolean =>

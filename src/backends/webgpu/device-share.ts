@@ -135,7 +135,7 @@ export class DeviceShare {
 
   /** The first bytes of a buffer, once all is done that was submitted. */
   async read(buffer: GPUBuffer, size: number): Promise<Uint8Array> {
-    await this.guard(() => buffer.mapAsync(mapToRead, 0, size));
+    await this.guard(() => buffer.mapAsync(mapToRead, 0, size)).catch((cause: unknown) => this.shared.meaningOf(cause));
     const bytes = new Uint8Array(buffer.getMappedRange(0, size).slice(0));
     buffer.unmap();
     return bytes;
@@ -143,6 +143,6 @@ export class DeviceShare {
 
   /** Waits until all is done that was submitted. */
   async finish(): Promise<void> {
-    await this.shared.queue.onSubmittedWorkDone();
+    await this.shared.queue.onSubmittedWorkDone().catch((cause: unknown) => this.shared.meaningOf(cause));
   }
 }

@@ -68,7 +68,24 @@ export class DeviceWeights {
   }
 
   async #arrive(): Promise<void> {
-    const waiting = [...this.#kept.values()].filter(({ coming }) => coming !== undefined);
+    for (;;) {
+      const waiting = [...this.#kept.values()].filter(({ coming }) => coming !== undefined);
+      if (waiting.length === 0) return;
+      await this.#fill(waiting.filter(({ buffer: { common } }) => common?.begin() ?? true));
+      // Nobody waits for this session by now: it may wait for others.
+      for (const kept of waiting) {
+        const { common } = kept.buffer;
+        if (kept.coming === undefined || common === undefined) continue;
+        await common.ended();
+        if (!common.isFilled) continue;
+        kept.coming.onRead?.(kept.coming.view.byteLength);
+        kept.coming = undefined;
+      }
+    }
+  }
+
+  /** Brings weights to buffers that nobody else fills. */
+  async #fill(waiting: readonly Kept[]): Promise<void> {
     const pieces = this.#piecesOf(waiting);
     const ahead: Piece[] = [];
     try {
@@ -82,6 +99,7 @@ export class DeviceWeights {
         await this.#sendPiece(piece);
       }
     } catch (error) {
+      for (const each of waiting) if (each.coming !== undefined) each.buffer.common?.end(false);
       for (const [key, { buffer, coming }] of this.#kept) {
         if (coming === undefined) continue;
         this.#memory.free(buffer);
@@ -126,7 +144,10 @@ export class DeviceWeights {
       this.#pieces.push(whole);
     }
     onRead?.(byteLength);
-    if (isLast) kept.coming = undefined;
+    if (isLast) {
+      kept.coming = undefined;
+      kept.buffer.common?.end(true);
+    }
     this.#underway += byteLength;
     if (this.#underway < mostUnderway) return;
     this.#underway = 0;
@@ -152,10 +173,12 @@ export class DeviceWeights {
     const key = keyOf(view);
     const before = this.#kept.get(key);
     if (before !== undefined && holds(before.buffer, 0)) return before;
-    const buffer = this.#memory.allocateWeight(view.byteLength, `weight "${name}"`);
     const absent = absentView(view);
-    const kept: Kept = { buffer, isRead: false, coming: absent && { view: absent, onRead } };
+    const buffer = this.#memory.allocateWeight(view.byteLength, `weight "${name}"`, commonKey([view]));
+    const isFilled = buffer.common?.isFilled === true;
+    const kept: Kept = { buffer, isRead: false, coming: absent && !isFilled ? { view: absent, onRead } : undefined };
     this.#kept.set(key, kept);
+    if (isFilled) onRead?.(view.byteLength);
     if (absent === undefined) {
       this.#onHost += view.byteLength;
       this.#memory.upload(view, buffer);
@@ -184,28 +207,50 @@ export class DeviceWeights {
     form: RecordedForm,
     make: (sources: readonly DeviceBuffer[], buffer: DeviceBuffer) => Promise<void>,
   ): Promise<DeviceBuffer> {
-    const sources = weights.map(({ name, initializer }) => this.#keep(initializer!, name));
-    await this.arrive();
     const names = weights.map(({ name }) => `"${name}"`).join(" and ");
-    const buffer = this.#memory.allocateWeight(form.bytes, `weight ${names} as ${form.key}`);
-    await this.#memory.settle();
-    await make(
-      sources.map((source) => source.buffer),
-      buffer,
-    );
-    sources.forEach(({ isRead, buffer: source }, at) => {
-      if (isRead) return;
-      this.#memory.free(source);
-      this.#kept.delete(keyOfWeight(weights[at]));
-    });
+    const common = commonKey(weights.map(({ initializer }) => initializer!));
+    const key = common === undefined ? undefined : `${common} as ${form.key}`;
+    const buffer = this.#memory.allocateWeight(form.bytes, `weight ${names} as ${form.key}`, key);
+    const own = buffer.common;
+    while (own !== undefined && !own.isFilled && !own.begin()) await own.ended();
+    if (own?.isFilled !== true)
+      try {
+        const sources = weights.map(({ name, initializer }) => this.#keep(initializer!, name));
+        await this.arrive();
+        await this.#memory.settle();
+        await make(
+          sources.map((source) => source.buffer),
+          buffer,
+        );
+        own?.end(true);
+      } catch (error) {
+        own?.end(false);
+        this.#memory.free(buffer);
+        throw error;
+      }
+    for (const key of weights.map(keyOfWeight)) {
+      const source = this.#kept.get(key);
+      if (source === undefined || source.isRead) continue;
+      this.#memory.free(source.buffer);
+      this.#kept.delete(key);
+    }
     this.#forms.set(weights.map(keyOfWeight), form.key, buffer);
     return buffer;
   }
 
+  /** True for weights that another session has brought. */
+  isThere(view: View): boolean {
+    const key = commonKey([view]);
+    return key !== undefined && this.#memory.device.shared.common.get(key)?.isFilled === true;
+  }
+
   /** What is to be told of where weights are beside the device. */
   describe(): readonly string[] {
-    if (this.#fromFiles + this.#onHost === 0) return [];
+    const shared = this.#memory.sharedBytes;
+    const sharing = shared === 0 ? [] : [`weights: ${shared} bytes are shared with other sessions`];
+    if (this.#fromFiles + this.#onHost === 0) return sharing;
     return [
+      ...sharing,
       `weights: ${this.#fromFiles} bytes came from their files in pieces; ${this.#onHost} bytes are on the host as well, since they are small or no file has them`,
     ];
   }
@@ -218,5 +263,12 @@ export class DeviceWeights {
 
 /** The same for two views of the same elements: those that are read from files are told by where they lie. */
 const keyOf = (view: View): string | View => (view instanceof DeferredView ? view.key : view);
+
+/** What sessions know weights by that they may have in common; undefined for others. */
+function commonKey(views: readonly View[]): string | undefined {
+  const absent = views.map(absentView);
+  if (!absent.every((view) => view?.elements.isInFiles === true)) return undefined;
+  return absent.map((view) => `${view!.type} ${view!.key}`).join(" and ");
+}
 
 const keyOfWeight = ({ initializer }: Value): string | View => keyOf(initializer!);

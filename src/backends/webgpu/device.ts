@@ -6,6 +6,7 @@ import { InsituError } from "../../base/error.js";
 import type { Platform } from "../../base/platform.js";
 import type { DeviceTraits, SubgroupMatrix } from "../../webgpu-kernels/webgpu-kernel.js";
 import { keeping, tuningFor } from "../../webgpu-kernels/tuning.js";
+import { Commons } from "../common.js";
 import { Unavailable } from "../unavailable.js";
 import type { WebgpuSettings } from "./settings.js";
 
@@ -14,6 +15,15 @@ export const usage = { mapRead: 1, copySource: 4, copyTarget: 8, uniform: 64, st
 
 /** WebGPU's number for reading what is mapped. */
 export const mapToRead = 1;
+
+/** Milliseconds in which a browser that ended a call tells that the device is gone. */
+const mostWaitForLoss = 500;
+
+/** Buffers that were asked for, and whether there was memory for them. */
+export interface MadeBuffers {
+  readonly result: readonly GPUBuffer[];
+  readonly settled: Promise<void>;
+}
 
 /** A device that is open. */
 export class Device {
@@ -25,6 +35,8 @@ export class Device {
   readonly isImaginary: boolean;
   /** True for one that is no GPU but a program. */
   readonly isSoftware: boolean;
+  /** What sessions hold once. */
+  readonly common: Commons<MadeBuffers> = new Commons();
   #lost: string | undefined;
   /** What WebGPU refused when nobody was listening: results since then are nobody's. */
   #refused: string | undefined;
@@ -90,6 +102,13 @@ export class Device {
     if (this.#refused !== undefined) throw this.refusal(this.#refused);
   }
 
+  /** What it means that WebGPU rejected a promise: browsers tell that before they tell that the device is gone. */
+  async meaningOf(cause: unknown): Promise<never> {
+    await Promise.race([this.gone, new Promise((resolve) => setTimeout(resolve, mostWaitForLoss))]);
+    this.check();
+    throw cause;
+  }
+
   /** What is said once WebGPU refused what it should not have: our own mistake, or the driver's. */
   refusal(reason: string): InsituError {
     return new InsituError(
@@ -110,7 +129,8 @@ export class Device {
     } finally {
       errors = [this.gpu.popErrorScope(), this.gpu.popErrorScope()];
     }
-    const settled = Promise.all(errors).then(([invalid, memory]) => {
+    const asked = Promise.all(errors).catch((cause: unknown) => this.meaningOf(cause));
+    const settled = asked.then(([invalid, memory]) => {
       this.check();
       if (memory !== null) throw new InsituError("out-of-memory", `${what}: ${memory.message}`);
       if (invalid !== null) throw new InsituError("internal", `${what}: ${invalid.message}`);

@@ -115,8 +115,9 @@ async function compile(device: Device, name: string, code: string): Promise<GPUC
       compute: { module, entryPoint: "main" },
     });
   } catch (cause) {
-    const { messages } = await module.getCompilationInfo();
+    const { messages } = await module.getCompilationInfo().catch((lost: unknown) => device.meaningOf(lost));
     const told = messages.map(({ lineNum, message }) => `line ${lineNum}: ${message}`).join("; ");
+    if (told === "") await device.meaningOf(cause).catch(() => undefined);
     device.check();
     throw new InsituError(
       "internal",
@@ -124,6 +125,6 @@ async function compile(device: Device, name: string, code: string): Promise<GPUC
       { cause },
     );
   } finally {
-    await failure;
+    await failure.catch(() => undefined);
   }
 }

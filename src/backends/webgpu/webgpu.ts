@@ -39,7 +39,7 @@ export function webgpuBackend(kernels: KernelTable<WebgpuKernel>): Backend {
         describe: () => session.describe(),
         busyRows: isQuick ? { usual: busyMatrixRows, long: 2 * busyMatrixRows } : { usual: busyRows, long: busyRows },
         lost: session.device.lost,
-        checkWeights: (weights) => session.memory.checkWeights(weights),
+        checkWeights: (weights) => session.memory.checkWeights(weights, ({ view }) => session.weights.isThere(view)),
         bringWeights: (weights, onRead) => session.after(() => session.weights.bring(weights, onRead)),
         prepare: (plan: Plan): Executable => new WebgpuExecutable(plan, session),
         release: () => (releasing ??= session.release().finally(leave)),

@@ -1,8 +1,15 @@
 /** Attention's shape rule: what its operands may be together, and the shapes of its outputs. The versions differ in a few lines. */
 import { addDims, type Dim, isKnown, multiplyDims, unknownDim } from "../../graph/dim.js";
 import { type Fact, factText, knownIntegers } from "../../graph/fact.js";
-import type { CallContext, OutputFact } from "../../graph/op.js";
-import type { ElementType } from "../../tensor/element-type.js";
+import { elementType, flag, float, int } from "../../graph/attribute.js";
+import {
+  type AttributeResults,
+  type CallContext,
+  optional,
+  type OutputFact,
+  type PerParameter,
+  tensor,
+} from "../../graph/op.js";
 import { checkRank, unifyDims } from "../shared/rules/shapes.js";
 import { floats } from "../shared/rules/types.js";
 import { headsOf } from "./heads.js";
@@ -14,30 +21,38 @@ export interface Version {
   readonly headCountsWith4D: boolean;
 }
 
+/** The operands of all versions, in order. */
+export const inputs = {
+  Q: tensor("T1"),
+  K: tensor("T1"),
+  V: tensor("T2"),
+  attn_mask: optional(tensor("U")),
+  past_key: optional(tensor("T1")),
+  past_value: optional(tensor("T2")),
+};
+
+/** The attributes of all versions. */
+export const attrs = {
+  is_causal: flag(false),
+  kv_num_heads: int(),
+  q_num_heads: int(),
+  qk_matmul_output_mode: int(0),
+  scale: float(),
+  softcap: float(0),
+  softmax_precision: elementType(),
+};
+
 /** Operands by name; those that a version lacks are left out. */
-export interface Operands<V> {
-  readonly Q: V;
-  readonly K: V;
-  readonly V: V;
-  readonly attn_mask: V | undefined;
-  readonly past_key: V | undefined;
-  readonly past_value: V | undefined;
+export type Operands<V> = PerParameter<typeof inputs, V> & {
   readonly nonpad_kv_seqlen?: V | undefined;
   readonly head_sink?: V | undefined;
-}
+};
 
 /** Attributes by name; those that a version lacks are left out. */
-export interface Attributes {
-  readonly is_causal: boolean;
-  readonly kv_num_heads: number | undefined;
-  readonly q_num_heads: number | undefined;
-  readonly qk_matmul_output_mode: number;
-  readonly scale: number | undefined;
-  readonly softcap: number;
-  readonly softmax_precision: ElementType | undefined;
+export type Attributes = AttributeResults<typeof attrs> & {
   readonly left_window_size?: number;
   readonly right_window_size?: number;
-}
+};
 
 /** Outputs by name. */
 export type OutputName = "Y" | "present_key" | "present_value" | "qk_matmul_output";

@@ -3,42 +3,23 @@
  * outside (nonpad_kv_seqlen, from opset 24), and sliding windows (from opset 25). SinkAttention is insitu's own: the same over a cache written
  * outside, with a score for each head that takes part in every softmax and brings no value.
  */
-import { elementType, flag, float, int } from "../../graph/attribute.js";
+import { int } from "../../graph/attribute.js";
 import { update } from "../../graph/effect.js";
 import { defineOp, laterOp, optional, tensor } from "../../graph/op.js";
 import type { View } from "../../tensor/view.js";
 import { floats, numeric } from "../shared/rules/types.js";
 import { appendedRows } from "./appended.js";
-import { inferAttention, validateAttention, type Version } from "./infer.js";
+import { attrs, inferAttention, inputs, validateAttention, type Version } from "./infer.js";
 import { runAttention } from "./reference.js";
 import { attentionSteps } from "../shared/rules/work.js";
 
 const types = { T1: floats, T2: floats, U: [...numeric, "bool"] } as const;
-
-const inputs = {
-  Q: tensor("T1"),
-  K: tensor("T1"),
-  V: tensor("T2"),
-  attn_mask: optional(tensor("U")),
-  past_key: optional(tensor("T1")),
-  past_value: optional(tensor("T2")),
-};
 
 const outputs = {
   Y: tensor("T1"),
   present_key: optional(tensor("T1")),
   present_value: optional(tensor("T2")),
   qk_matmul_output: optional(tensor("T1")),
-};
-
-const attrs = {
-  is_causal: flag(false),
-  kv_num_heads: int(),
-  q_num_heads: int(),
-  qk_matmul_output_mode: int(0),
-  scale: float(),
-  softcap: float(0),
-  softmax_precision: elementType(),
 };
 
 const effects = { present_key: update("past_key", { grows: 2 }), present_value: update("past_value", { grows: 2 }) };

@@ -1,54 +1,60 @@
 /** What GroupQueryAttention's rules and its reference implementation are called with, and the sizes both derive from it. */
-import type { CallContext } from "../../graph/op.js";
+import { flag, float, int, oneOf, required } from "../../graph/attribute.js";
+import { type AttributeResults, type CallContext, optional, type PerParameter, tensor } from "../../graph/op.js";
 
-/** The operands by name. */
-interface Operands<V> {
-  readonly query: V;
-  readonly key: V | undefined;
-  readonly value: V | undefined;
-  readonly past_key: V | undefined;
-  readonly past_value: V | undefined;
-  readonly seqlens_k: V;
-  readonly total_sequence_length: V;
-  readonly cos_cache: V | undefined;
-  readonly sin_cache: V | undefined;
-  readonly position_ids: V | undefined;
-  readonly attention_bias: V | undefined;
-  readonly head_sink: V | undefined;
-  readonly k_scale: V | undefined;
-  readonly v_scale: V | undefined;
-  readonly q_norm_weight: V | undefined;
-  readonly k_norm_weight: V | undefined;
-}
+const quantizations = ["NONE", "PER_TENSOR", "PER_CHANNEL"] as const;
 
 /** How the cache is quantized. */
-export type Granularity = "NONE" | "PER_TENSOR" | "PER_CHANNEL";
+export type Granularity = (typeof quantizations)[number];
+
+/** The operands, in order. */
+export const inputs = {
+  query: tensor("T"),
+  key: optional(tensor("T")),
+  value: optional(tensor("T")),
+  past_key: optional(tensor("T_CACHE")),
+  past_value: optional(tensor("T_CACHE")),
+  seqlens_k: tensor("M"),
+  total_sequence_length: tensor("M"),
+  cos_cache: optional(tensor("T")),
+  sin_cache: optional(tensor("T")),
+  position_ids: optional(tensor("int64")),
+  attention_bias: optional(tensor("T")),
+  head_sink: optional(tensor("T")),
+  k_scale: optional(tensor("T_KV_SCALE")),
+  v_scale: optional(tensor("T_KV_SCALE")),
+  q_norm_weight: optional(tensor("T")),
+  k_norm_weight: optional(tensor("T")),
+};
+
+/** The attributes. */
+export const attrs = {
+  causal: flag(true),
+  do_rotary: flag(false),
+  k_quant_type: oneOf(quantizations, "NONE"),
+  kv_cache_bit_width: int(0),
+  kv_num_heads: required(int()),
+  local_window_size: int(-1),
+  num_heads: required(int()),
+  qk_norm_epsilon: float(Math.fround(1e-6)),
+  qk_output: int(0),
+  rotary_interleaved: flag(false),
+  scale: float(0),
+  sliding_window_cache: flag(false),
+  smooth_softmax: flag(false),
+  softcap: float(0),
+  v_quant_type: oneOf(quantizations, "NONE"),
+};
 
 /** The attributes by name. */
-export interface Attributes {
-  readonly causal: boolean;
-  readonly do_rotary: boolean;
-  readonly k_quant_type: Granularity;
-  readonly kv_cache_bit_width: number;
-  readonly kv_num_heads: number;
-  readonly local_window_size: number;
-  readonly num_heads: number;
-  readonly qk_norm_epsilon: number;
-  readonly qk_output: number;
-  readonly rotary_interleaved: boolean;
-  readonly scale: number;
-  readonly sliding_window_cache: boolean;
-  readonly smooth_softmax: boolean;
-  readonly softcap: number;
-  readonly v_quant_type: Granularity;
-}
+export type Attributes = AttributeResults<typeof attrs>;
 
 /** The outputs by name. */
 export type OutputName = "output" | "present_key" | "present_value" | "output_qk";
 
 /** A call with its operands and attributes. */
 export interface GroupQueryCall<V> extends CallContext {
-  readonly inputs: Operands<V>;
+  readonly inputs: PerParameter<typeof inputs, V>;
   readonly attrs: Attributes;
 }
 
