@@ -44,8 +44,11 @@ function slugger() {
   };
 }
 
+/** Output in long lines, such as a told tale, is wrapped; programs and drawings are not. */
+const isProse = (text, language) => language === "" && /^.{100}/m.test(text);
+
 const codeBlock = (text, language) =>
-  `<figure class="code"><figcaption><span>${escaped(language)}</span><button type="button" data-copy>Copy</button></figcaption><pre tabindex="0"><code>${escaped(text)}</code></pre></figure>\n`;
+  `<figure class="code${isProse(text, language) ? " prose" : ""}"><figcaption><span>${escaped(language)}</span><button type="button" data-copy>Copy</button></figcaption><pre tabindex="0"><code>${escaped(text)}</code></pre></figure>\n`;
 
 /** A page of Markdown: its HTML, headings, sections for the index, and what it links to. */
 function renderMarkdown(path) {

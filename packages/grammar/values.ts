@@ -48,10 +48,15 @@ const anyProperties: ObjectRules = {
 /** How long automata are made before events are served. */
 const mostMilliseconds = 5;
 
+/** The error for a regular expression that cannot be enforced. */
+const patternRefusal = (why: string): InsituError =>
+  new InsituError("invalid-argument", `the regular expression cannot be enforced: it ${why}`);
+
 /** An automaton that is to be made, and where its expression comes from. */
 interface PendingAutomaton {
   readonly automaton: TextAutomaton;
-  readonly path: string;
+  /** In the schema; undefined for a regular expression that is the rule itself. */
+  readonly path: string | undefined;
   /** True where there need be no text at all: names by several patterns. */
   readonly mayBeNone: boolean;
   readonly expression: (regulars: Regulars) => Regular;
@@ -88,7 +93,8 @@ export class ValueGrammars {
     for (const { automaton, path, mayBeNone, expression } of this.#automata.values()) {
       await breathe();
       const isThere = await automaton.make(regulars, expression(regulars), breathe);
-      if (!isThere && !mayBeNone) throw refusal(path, "allows no value at all");
+      const why = "allows no value at all";
+      if (!isThere && !mayBeNone) throw path === undefined ? patternRefusal(why) : refusal(path, why);
       this.#bytes += automaton.bytes;
     }
     for (const make of this.#derived) {
@@ -119,10 +125,10 @@ export class ValueGrammars {
   /** Texts that a pattern matches from the first to the last character. */
   pattern(pattern: string): GrammarPart {
     const refuse = (why: string): never => {
-      throw new InsituError("invalid-argument", `the regular expression cannot be enforced: it ${why}`);
+      throw patternRefusal(why);
     };
     if (pattern.length > limits.pattern) refuse(`has more than ${limits.pattern} characters`);
-    const texts = this.#automaton(JSON.stringify(pattern), "plain", "", (regulars) =>
+    const texts = this.#automaton(JSON.stringify(pattern), "plain", undefined, (regulars) =>
       patternTexts(regulars, `^(?:${pattern})$`, refuse),
     );
     return automatonPart(texts);
@@ -249,7 +255,7 @@ export class ValueGrammars {
   #automaton(
     key: string,
     encoding: Encoding,
-    path: string,
+    path: string | undefined,
     make: (regulars: Regulars) => Regular,
     mayBeNone = false,
   ): Automaton {
