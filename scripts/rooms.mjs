@@ -31,7 +31,7 @@ export const rooms = {
   eviction: { imports: ["base", "tensor", "rewrite", "session", "decoder", "cache"], apart: true },
   dialogue: { imports: ["base", "engine"], apart: true },
   heads: { imports: ["base", "tensor", "session", "decoder", "engine"], apart: true },
-  generate: { imports: ["base", "text", "tensor", "session", "decoder", "cache", "engine", "dialogue", "heads"] },
+  generate: { imports: ["base", "text", "session", "decoder", "cache", "engine", "dialogue", "heads"] },
   embedding: { imports: ["base", "tensor", "session", "generate"], apart: true },
   grammar: { imports: ["base", "text", "engine"], apart: true },
   serve: {
