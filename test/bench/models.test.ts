@@ -23,7 +23,7 @@ test("everyone who is installed chooses the same tokens, and tells its memory", 
     expect([...new Set(contestants.map(({ runtime }) => runtime))]).toEqual(who);
     expect(contestants.filter(({ runtime }) => runtime === "insitu").map(({ name: own }) => own)).toEqual([
       "insitu",
-      "insitu, activations: "float"",
+      'insitu, activations: "float"',
     ]);
     for (const { name: contestant, problem, figures } of contestants) {
       expect(problem, `${name}: ${contestant}`).toBeNull();
