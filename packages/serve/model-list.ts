@@ -1,5 +1,5 @@
 /** The models of a server as requests name them and /v1/models lists them: those that make texts, and those that make embeddings. */
-import type { TextEmbedder } from "#insitu/generate/text-embedder.js";
+import type { TextEmbedder } from "#insitu/embedding/text-embedder.js";
 import type { ServerSettings } from "./options.js";
 import type { ServedModels } from "./served-models.js";
 import { nowSeconds } from "./wire/identity.js";

@@ -12,7 +12,7 @@ import { InsituError } from "#insitu/base/error.js";
 import type { OptionNames } from "#insitu/base/option-names.js";
 import type { LanguageModel } from "#insitu/generate/causal-lm.js";
 import { checkGenerateOptions, type DraftModel } from "#insitu/generate/options.js";
-import type { TextEmbedder } from "#insitu/generate/text-embedder.js";
+import type { TextEmbedder } from "#insitu/embedding/text-embedder.js";
 import type { Engine } from "./engine.js";
 import type { PrefixStore } from "./running/prefix-store.js";
 import type { RequestLimits } from "./wire/limits.js";

@@ -1,7 +1,7 @@
 /** `insitu/worker` in Node: the library in a worker thread, so that the process serves its events while a model computes. */
 import { Worker, type TransferListItem } from "node:worker_threads";
 import type { LoadLanguageModelOptions } from "#insitu/generate/causal-lm.js";
-import type { LoadEmbeddingOptions } from "#insitu/generate/text-embedder.js";
+import type { LoadEmbeddingOptions } from "#insitu/embedding/text-embedder.js";
 import type { HubOptions } from "#insitu/hub/models-api.js";
 import type { ModelSource } from "#insitu/session/load.js";
 import type { SessionOptions } from "#insitu/session/options.js";

@@ -1,6 +1,6 @@
 /** An embedding model that a thread runs, as the page sees it: `EmbeddingModel`'s names. */
 import { checkSignal } from "#insitu/base/arguments.js";
-import type { EmbedOptions, LoadEmbeddingOptions, RankedDocument } from "#insitu/generate/text-embedder.js";
+import type { EmbedOptions, LoadEmbeddingOptions, RankedDocument } from "#insitu/embedding/text-embedder.js";
 import { splitOptions } from "./crossing.js";
 import { Link, type StartThread } from "./link.js";
 import type { EmbedderFacts } from "./messages.js";

@@ -2,7 +2,7 @@
 import { InsituError, unreachable } from "#insitu/base/error.js";
 import type { LanguageModel, LoadLanguageModelOptions } from "#insitu/generate/causal-lm.js";
 import type { Chat } from "#insitu/generate/chat.js";
-import type { LoadEmbeddingOptions, TextEmbedder } from "#insitu/generate/text-embedder.js";
+import type { LoadEmbeddingOptions, TextEmbedder } from "#insitu/embedding/text-embedder.js";
 import type { SessionOptions } from "#insitu/session/options.js";
 import type { Session } from "#insitu/session/session.js";
 import type { State } from "#insitu/session/state.js";

@@ -1,7 +1,7 @@
 /** `insitu/worker` in browsers: the library behind a Worker, so that the page stays responsive while a model computes. */
 import { InsituError } from "#insitu/base/error.js";
 import type { LoadLanguageModelOptions } from "#insitu/generate/causal-lm.js";
-import type { LoadEmbeddingOptions } from "#insitu/generate/text-embedder.js";
+import type { LoadEmbeddingOptions } from "#insitu/embedding/text-embedder.js";
 import type { HubOptions } from "#insitu/hub/models-api.js";
 import type { ModelFolder } from "#insitu/platform/file-tree.js";
 import type { ModelSource } from "#insitu/session/load.js";

@@ -1,7 +1,7 @@
 /** The embedding model as Node has it: its files come from folders, or from the hub. */
 import { optionsWithoutNull } from "../base/arguments.js";
 import { placeOf } from "../generate/model-folder.js";
-import { loadEmbeddingOptionNames, type LoadEmbeddingOptions, TextEmbedder } from "../generate/text-embedder.js";
+import { loadEmbeddingOptionNames, type LoadEmbeddingOptions, TextEmbedder } from "#insitu/embedding/text-embedder.js";
 import { checkedHubOptions } from "#insitu/hub/hub-options.js";
 import type { HubOptions } from "#insitu/hub/models-api.js";
 import { nodePlatform } from "../platform/node.js";

@@ -1,6 +1,6 @@
 /** The embedding model as browsers have it: its files come by fetch. */
 import { placeOf } from "../generate/model-folder.js";
-import { type LoadEmbeddingOptions, TextEmbedder } from "../generate/text-embedder.js";
+import { type LoadEmbeddingOptions, TextEmbedder } from "#insitu/embedding/text-embedder.js";
 import { webPlatform } from "../platform/web.js";
 import { InferenceSession } from "./web.js";
 

@@ -81,7 +81,7 @@ export interface SessionOptions extends LoadOptions, BackendSettings, IgnoredSes
   readonly batchInvariant?: boolean | undefined;
   /**
    * How products with weights of 2 to 8 bits (MatMulNBits) take activations. "int8" rounds them to 8 bits unless the file asks for floats
-   * (`accuracy_level` 1 to 3), which is two to three times faster on WASM; "float" never rounds; "file" rounds where the file says `accuracy_level` 4.
+   * (`accuracy_level` 1 to 3), which is about twice as fast on WASM; "float" never rounds; "file" rounds where the file says `accuracy_level` 4.
    * @default "file"; "int8" for `CausalLM.load`
    */
   readonly activations?: Activations | undefined;

@@ -31,7 +31,7 @@ const questions: readonly (readonly [question: string, place: string, answer: Re
   ],
   ["Where are models stored, how are they removed?", "faq#where-are-models-stored", /models remove/],
   ["The browser's storage is full: what now?", "troubleshooting#by-symptom", /QuotaExceededError/],
-  ["Models of more than 2 or 4 GB in a page?", "browsers#large-models-phones-and-safari", /spread over several/],
+  ["Models of more than 2 or 4 GB in a page?", "browsers#large-models-phones-and-safari", /over several memories/],
   ["Are weights held in host memory too?", "webgpu#memory", /do not stay in host memory/],
   ["A weight is larger than a GPU buffer may be?", "webgpu#limits", /several buffers/],
   ["The device is lost in long prompts?", "troubleshooting#device-lost", /`chunk`/],

@@ -83,7 +83,7 @@ async function inTurns(page: Page, where: string): Promise<void> {
   const rates = { with: [] as number[], without: [] as number[] };
   const seconds = { with: 0, without: 0 };
   const texts = new Set<string>();
-  let [longTasks, longest] = [0, 0];
+  let [longTasks, longest, elapsed] = [0, 0, 0];
   for (let turn = 0; turn < turns; turn++) {
     // In turns, and each kind first as often as second.
     const which = (turn + Math.floor(turn / 2)) % 2 === 0 ? "without" : "with";
@@ -92,10 +92,11 @@ async function inTurns(page: Page, where: string): Promise<void> {
     if (isOpen !== (which === "with")) await page.locator("#open-cache").click();
     await page.locator(".debug button").click();
     await page.locator("#say").fill("Once upon a time there was a king who");
-    const before = processorTime();
+    const [before, began] = [processorTime(), performance.now()];
     await page.locator("#say").press("Enter");
     await page.locator("[data-took]").waitFor();
     seconds[which] += processorTime() - before;
+    if (which === "with") elapsed += (performance.now() - began) / 1000;
     texts.add(await page.locator(".message.assistant .as-is").innerText());
     const debug = page.locator(".debug");
     const shift = Number(await debug.getAttribute("data-shift"));
@@ -119,8 +120,8 @@ async function inTurns(page: Page, where: string): Promise<void> {
   const computed = await longestTask(browser, () => ask(page, "Once upon a time there was a king who"));
   console.log(`${where}: the longest task computed for ${computed.toFixed(0)} ms`);
   expect(computed).toBeLessThan(50);
-  // Rates swing with whatever else the machine does, and so does this, but less.
-  expect(seconds.with).toBeLessThanOrEqual(1.15 * seconds.without);
+  // Rates swing with whatever else the machine does, and so does this, but less. What is drawn four times a second costs more of a slow text.
+  expect(seconds.with - seconds.without).toBeLessThanOrEqual(Math.max(0.15 * seconds.without, 0.1 * elapsed));
 }
 
 describe.skipIf(chromium === undefined || !soak)("over a server, for long", () => {

@@ -1,7 +1,7 @@
 /** `/v1/embeddings`: by an embedding model, or the mean of the last hidden state, where a text model hands it out. */
 import * as z from "zod";
-import { finished } from "#insitu/generate/pooling.js";
-import type { TextEmbedder } from "#insitu/generate/text-embedder.js";
+import { finished } from "#insitu/embedding/pooling.js";
+import type { TextEmbedder } from "#insitu/embedding/text-embedder.js";
 import { badField } from "./api-error.js";
 import { promptField, promptsOf, severalOf } from "./completions.js";
 import { readBody } from "./fields.js";

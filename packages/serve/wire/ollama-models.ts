@@ -1,7 +1,7 @@
 /** What Ollama's `/api/tags`, `/api/ps`, `/api/show` and `/api/version` tell of the models, and embeddings as `/api/embed` has them. */
 import * as z from "zod";
-import type { TextEmbedder } from "#insitu/generate/text-embedder.js";
-import { finished } from "#insitu/generate/pooling.js";
+import type { TextEmbedder } from "#insitu/embedding/text-embedder.js";
+import { finished } from "#insitu/embedding/pooling.js";
 import { ApiError } from "./api-error.js";
 import { prepareEmbedded, prepareEmbeddings } from "./embeddings.js";
 import { readBody, textsOf } from "./fields.js";

@@ -1,7 +1,7 @@
 /** `/v1/rerank`, as Cohere, Jina and vLLM have it: documents by how well they fit a query. */
 import * as z from "zod";
-import { cosine } from "#insitu/generate/pooling.js";
-import type { RankedDocument, TextEmbedder } from "#insitu/generate/text-embedder.js";
+import { cosine } from "#insitu/embedding/pooling.js";
+import type { RankedDocument, TextEmbedder } from "#insitu/embedding/text-embedder.js";
 import type { Client } from "../keys.js";
 import { badField } from "./api-error.js";
 import { promptsOf } from "./completions.js";

@@ -1,6 +1,6 @@
 /** Rows of hidden states → one vector a text: as sentence-transformers' configuration says, or as such models usually do. Runs no model. */
-import { InsituError } from "../base/error.js";
-import type { Json } from "./model-folder.js";
+import { InsituError } from "#insitu/base/error.js";
+import type { Json } from "#insitu/generate/model-folder.js";
 
 /** How the vectors of a text's tokens become one vector: their mean, their maximum, the first token's, or the last token's. */
 export type Pooling = "mean" | "cls" | "last" | "max";

@@ -2,16 +2,23 @@
  * Embeddings and ranking: a model that makes vectors of texts, or scores of pairs of them. Encoders in the hub's layout, and decoders that hand out
  * their last hidden state, run here without caches, several texts a run. `entry/` gives it a `load` that opens files.
  */
-import { checkChoice, checkCount, checkFlag, checkName, checkSignal, optionsWithoutNull } from "../base/arguments.js";
-import { InsituError } from "../base/error.js";
-import type { ModelVariant } from "../base/known-names.js";
-import type { OptionNames } from "../base/option-names.js";
-import type { FolderPlatform } from "../base/platform.js";
-import { valueText } from "../base/value-text.js";
-import { type SessionOptions, sessionOptionNames } from "../session/options.js";
-import type { Session } from "../session/session.js";
-import { Tensor } from "../tensor/tensor.js";
-import { type Json, madeFor, readJsonFile, readModelFolder } from "./model-folder.js";
+import {
+  checkChoice,
+  checkCount,
+  checkFlag,
+  checkName,
+  checkSignal,
+  optionsWithoutNull,
+} from "#insitu/base/arguments.js";
+import { InsituError } from "#insitu/base/error.js";
+import type { ModelVariant } from "#insitu/base/known-names.js";
+import type { OptionNames } from "#insitu/base/option-names.js";
+import type { FolderPlatform } from "#insitu/base/platform.js";
+import { valueText } from "#insitu/base/value-text.js";
+import { type SessionOptions, sessionOptionNames } from "#insitu/session/options.js";
+import type { Session } from "#insitu/session/session.js";
+import { Tensor } from "#insitu/tensor/tensor.js";
+import { type Json, madeFor, readJsonFile, readModelFolder } from "#insitu/generate/model-folder.js";
 import {
   cosine,
   finished,
@@ -22,8 +29,8 @@ import {
   type SentenceConfig,
   sentenceConfig,
 } from "./pooling.js";
-import { type FramedTokens, TokenFrame } from "./token-frame.js";
-import { TextTokenizer } from "./tokenizer.js";
+import { type FramedTokens, TokenFrame } from "#insitu/generate/token-frame.js";
+import { TextTokenizer } from "#insitu/generate/tokenizer.js";
 
 /** Options of `EmbeddingModel.load`: those of a session, and these. */
 export interface LoadEmbeddingOptions extends SessionOptions {
