@@ -348,11 +348,13 @@ async function readFrom(
   const file = bytes === undefined ? (from.file ?? (await from.open())) : undefined;
   delete from.file;
   try {
+    let until = 0;
     for (const [at, tensor] of tensors.entries()) {
+      if (tensor.external.offset >= until) until = runEnd(tensors, at);
       const { storage, fill } = places.get(tensor)!;
       const target = new Uint8Array(storage.buffer, storage.byteOffset, storage.byteLength);
       if (!fill) progress(target.length);
-      else if (file !== undefined) await readInto(file, tensor, target, runEnd(tensors, at), progress);
+      else if (file !== undefined) await readInto(file, tensor, target, until, progress);
       else {
         target.set(bytes!.subarray(tensor.external.offset, tensor.external.offset + target.length));
         progress(target.length);
@@ -365,9 +367,10 @@ async function readFrom(
 
 /** Where the tensors end that follow each other in their file from one on, without gaps that are worth a request. */
 function runEnd(tensors: readonly ExternalTensor[], from: number): number {
-  let end = 0;
-  for (const { external, type, dims } of tensors.slice(from)) {
-    if (end > 0 && external.offset > end + smallGap) break;
+  let end = tensors[from].external.offset;
+  for (let at = from; at < tensors.length; at++) {
+    const { external, type, dims } = tensors[at];
+    if (external.offset > end + smallGap) break;
     end = Math.max(end, external.offset + byteLengthOf(type, elementCount(dims)));
   }
   return end;
