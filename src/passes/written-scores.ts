@@ -27,7 +27,7 @@ interface Call<T> {
 }
 
 /** A mask that is added, or a condition on which scores are kept or give way to a low number; `at` is the term that applies it. */
-export type Masking<T> =
+type Masking<T> =
   | { readonly kind: "added"; readonly mask: T; readonly at: T }
   | { readonly kind: "chosen"; readonly when: T; readonly keeps: boolean; readonly low: T; readonly at: T };
 
