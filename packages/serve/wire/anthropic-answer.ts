@@ -3,22 +3,7 @@ import { type Answer, sentEvents, type StreamEvent, type StreamForm } from "./an
 import type { ApiError } from "./api-error.js";
 import { anthropicError } from "./error-forms.js";
 import { newId } from "./identity.js";
-import type { Finish, TextEvent, Usage } from "./text-event.js";
-
-interface TextBlock {
-  readonly type: "text" | "thinking";
-  text: string;
-}
-
-interface CallBlock {
-  readonly type: "tool_use";
-  readonly id: string;
-  readonly name: string;
-  /** The arguments, which are JSON as a whole. */
-  text: string;
-}
-
-type Block = TextBlock | CallBlock;
+import { type Finish, type TextEvent, type TextItem, type Usage, WholeText } from "./text-event.js";
 
 /** What a message tells. */
 interface Telling {
@@ -45,8 +30,7 @@ export class AnthropicAnswer implements Answer {
   readonly #promptTokens: number;
   readonly #telling: Telling;
   readonly #id = newId("msg_");
-  readonly #blocks: Block[] = [];
-  #isOpen = false;
+  readonly #text = new WholeText();
   #reason: string | null = null;
   #stop: string | null = null;
 
@@ -62,21 +46,28 @@ export class AnthropicAnswer implements Answer {
   }
 
   event(_: number, told: TextEvent): readonly StreamEvent[] {
+    if ((told.kind === "content" || told.kind === "reasoning") && told.text === "") return [];
+    const isOmitted = told.kind === "reasoning" && this.#telling.omitsThoughts;
+    const { closed, opened } = this.#text.add(isOmitted ? { ...told, text: "" } : told);
+    const events = closed === undefined ? [] : this.#closing(closed);
+    if (opened !== undefined)
+      events.push(
+        event("content_block_start", { index: this.#index, content_block: blockOf({ ...opened, text: "" }) }),
+      );
     switch (told.kind) {
       case "content":
-        return this.#piece("text", told.text);
+        return [...events, this.#delta({ type: "text_delta", text: told.text })];
       case "reasoning":
-        return this.#piece("thinking", told.text, this.#telling.omitsThoughts);
+        return isOmitted ? events : [...events, this.#delta({ type: "thinking_delta", thinking: told.text })];
       case "call":
-        return this.#begin({ type: "tool_use", id: told.id, name: told.name, text: "" });
+        return events;
       case "arguments":
-        this.#blocks.at(-1)!.text += told.text;
-        return [this.#delta({ type: "input_json_delta", partial_json: told.text })];
+        return [...events, this.#delta({ type: "input_json_delta", partial_json: told.text })];
       case "finish": {
         const { reason, stop } = told;
         this.#stop = reason === "stop" && stop !== undefined && this.#telling.stop.includes(stop) ? stop : null;
         this.#reason = this.#stop === null ? reasons[reason] : "stop_sequence";
-        return this.#close();
+        return events;
       }
       default:
         return told satisfies never;
@@ -98,41 +89,19 @@ export class AnthropicAnswer implements Answer {
       type: "message",
       role: "assistant",
       model: this.#model,
-      content: this.#blocks.map(wholeBlock),
+      content: this.#text.items.map(blockOf),
       stop_reason: this.#reason,
       stop_sequence: this.#stop,
       usage: usageBody(usage),
     };
   }
 
-  #piece(type: TextBlock["type"], text: string, isOmitted = false): readonly StreamEvent[] {
-    if (text === "") return [];
-    const last = this.#blocks.at(-1);
-    const begun = this.#isOpen && last?.type === type ? [] : this.#begin({ type, text: "" });
-    if (isOmitted) return begun;
-    this.#blocks.at(-1)!.text += text;
-    return [
-      ...begun,
-      this.#delta(type === "text" ? { type: "text_delta", text } : { type: "thinking_delta", thinking: text }),
-    ];
-  }
-
-  #begin(block: Block): StreamEvent[] {
-    const closed = this.#close();
-    this.#blocks.push(block);
-    this.#isOpen = true;
-    const index = this.#index;
-    return [...closed, event("content_block_start", { index, content_block: wholeBlock(block) })];
-  }
-
-  /** Closes the block at hand, where there is one. */
-  #close(): StreamEvent[] {
-    if (!this.#isOpen) return [];
-    this.#isOpen = false;
-    // Thoughts are signed there, for which there is no need here; clients wait for it all the same.
-    const isThought = this.#blocks.at(-1)!.type === "thinking";
-    const signed = isThought ? [this.#delta({ type: "signature_delta", signature: "" })] : [];
-    return [...signed, event("content_block_stop", { index: this.#index })];
+  /** Thoughts are signed there, for which there is no need here; clients wait for it all the same. */
+  #closing(item: TextItem): StreamEvent[] {
+    const index = this.#text.items.indexOf(item);
+    const signature = { index, delta: { type: "signature_delta", signature: "" } };
+    const signed = item.kind === "reasoning" ? [event("content_block_delta", signature)] : [];
+    return [...signed, event("content_block_stop", { index })];
   }
 
   #delta(delta: object): StreamEvent {
@@ -140,20 +109,20 @@ export class AnthropicAnswer implements Answer {
   }
 
   get #index(): number {
-    return this.#blocks.length - 1;
+    return this.#text.items.length - 1;
   }
 }
 
-function wholeBlock(block: Block): object {
-  switch (block.type) {
-    case "text":
-      return { type: "text", text: block.text };
-    case "thinking":
-      return { type: "thinking", thinking: block.text, signature: "" };
-    case "tool_use":
-      return { type: "tool_use", id: block.id, name: block.name, input: inputOf(block.text) };
+function blockOf({ kind, text, id, name }: TextItem): object {
+  switch (kind) {
+    case "content":
+      return { type: "text", text };
+    case "reasoning":
+      return { type: "thinking", thinking: text, signature: "" };
+    case "call":
+      return { type: "tool_use", id, name, input: inputOf(text) };
     default:
-      return block satisfies never;
+      return kind satisfies never;
   }
 }
 

@@ -5,11 +5,10 @@ import type { ChatMessage } from "#insitu/generate/messages.js";
 import { AnthropicAnswer } from "./anthropic-answer.js";
 import { badField } from "./api-error.js";
 import { refuseFields } from "./chat.js";
+import { type Conversation, conversationAsks, readConversation, requireFew } from "./conversation.js";
 import { listOf, readBody, recordOf, refusedFields, samplingFields, schemaField, textsOf } from "./fields.js";
 import type { RequestLimits } from "./limits.js";
 import type { Prepared } from "./prepared.js";
-import { replyAsks } from "./reply-asks.js";
-import { type ReadReply, readReply } from "./reply.js";
 import { textFormat, textRule } from "./response-format.js";
 import type { ServedModel } from "./served-model.js";
 import { functionFields, functionTool } from "./tools.js";
@@ -80,21 +79,21 @@ const messagesBody = z.object({
   metadata: recordOf<unknown>().nullish(),
 });
 
-type Conversation = z.infer<typeof countBody>;
+type ConversationBody = z.infer<typeof countBody>;
 
 /** Reads a request. */
 export async function prepareMessages(given: unknown, model: ServedModel, limits: RequestLimits): Promise<Prepared> {
   const body = readBody(messagesBody, given);
-  const reply = await readConversation(body, model, limits);
+  const conversation = conversationOf(body, model, limits);
+  const read = await readConversation(model, conversation);
   const { max_tokens, temperature, top_p, top_k, stop_sequences } = body;
   const stop = stop_sequences ?? [];
   const blank = stop.findIndex((each) => each === "");
   if (blank >= 0) throw badField(`stop_sequences[${blank}]`, `stop_sequences[${blank}]: must be some text, got ""`);
   const sampling = { temperature, top_p, top_k, stop };
-  const asks = await replyAsks(model, reply, { sampling, wanted: { max_tokens }, param: "messages" }, limits);
   return {
-    asks,
-    answer: new AnthropicAnswer(model.name, reply.prompt.length, { stop, omitsThoughts: isOmitted(body.thinking) }),
+    asks: await conversationAsks(model, conversation, read, { sampling, wanted: { max_tokens } }, limits),
+    answer: new AnthropicAnswer(model.name, read.prompt.length, { stop, omitsThoughts: isOmitted(body.thinking) }),
     stream: body.stream === true,
     priority: 0,
     shown: body.messages,
@@ -107,16 +106,15 @@ export async function countMessages(
   model: ServedModel,
   limits: RequestLimits,
 ): Promise<() => Promise<object>> {
-  const { prompt } = await readConversation(readBody(countBody, given), model, limits);
+  const { prompt } = await readConversation(model, conversationOf(readBody(countBody, given), model, limits));
   return () => Promise.resolve({ input_tokens: prompt.length });
 }
 
-function readConversation(body: Conversation, model: ServedModel, limits: RequestLimits): Promise<ReadReply> {
+function conversationOf(body: ConversationBody, model: ServedModel, limits: RequestLimits): Conversation {
   refuseFields(body, refused);
   model.requireName(body.model);
   const { messages, system, tools, tool_choice: choice, thinking, output_config } = body;
-  if (messages.length > limits.messages)
-    throw badField("messages", `messages: at most ${limits.messages} are taken, got ${messages.length}`);
+  requireFew(messages, "messages", limits);
   if (messages.at(-1)!.role === "assistant")
     throw badField(
       "messages",
@@ -124,10 +122,10 @@ function readConversation(body: Conversation, model: ServedModel, limits: Reques
       "unsupported",
     );
   const told = system === null || system === undefined ? "" : saidText(system, "system");
-  return readReply(model, {
+  return {
     messages: [...(told === "" ? [] : [{ role: "system", content: told }]), ...messages.flatMap(templateMessages)],
     param: "messages",
-    tools: (tools ?? []).map((tool, at) => {
+    tools: tools?.map((tool, at) => {
       if (tool.type !== undefined && tool.type !== null && tool.type !== "custom")
         throw badField(
           `tools[${at}].type`,
@@ -140,24 +138,23 @@ function readConversation(body: Conversation, model: ServedModel, limits: Reques
     parallel: choice?.type === "none" || choice?.disable_parallel_tool_use !== true,
     format: textRule(output_config?.format),
     formatParam: "output_config.format",
-    effort: output_config?.effort ?? undefined,
-    enabled: thinking === undefined || thinking === null ? undefined : thinking.type !== "disabled",
-    budget: thinking?.type === "enabled" ? (thinking.budget_tokens ?? undefined) : undefined,
-    more: {},
-  });
+    effort: output_config?.effort,
+    enabled: thinking && thinking.type !== "disabled",
+    budget: thinking?.type === "enabled" ? thinking.budget_tokens : undefined,
+  };
 }
 
-const isOmitted = (thinking: Conversation["thinking"]): boolean =>
+const isOmitted = (thinking: ConversationBody["thinking"]): boolean =>
   thinking !== undefined && thinking !== null && "display" in thinking && thinking.display === "omitted";
 
-function choiceOf(choice: Conversation["tool_choice"]): ToolChoice {
+function choiceOf(choice: ConversationBody["tool_choice"]): ToolChoice {
   if (choice?.type === "tool") return { name: choice.name };
   if (choice?.type === "any") return "required";
   return choice?.type ?? "auto";
 }
 
 /** A message as templates know it: results of tools are messages of their own. */
-function templateMessages({ role, content: said }: Conversation["messages"][number], at: number): ChatMessage[] {
+function templateMessages({ role, content: said }: ConversationBody["messages"][number], at: number): ChatMessage[] {
   const param = `messages[${at}].content`;
   if (typeof said === "string" || role === "system") return [{ role, content: saidText(said, param) }];
   return role === "assistant" ? [assistantMessage(said, param)] : userMessages(said, param);

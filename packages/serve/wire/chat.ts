@@ -2,6 +2,7 @@
 import * as z from "zod";
 import { ApiError, badField } from "./api-error.js";
 import { type Answer, dataEvent, doneEvent, type StreamEvent, usageBody } from "./answer.js";
+import { conversationAsks, readConversation, reasoningFields, requireFew } from "./conversation.js";
 import {
   commonFields,
   listOf,
@@ -17,12 +18,10 @@ import { newId, nowSeconds } from "./identity.js";
 import { type ChatLogprobs, chatLogprobs } from "./logprobs.js";
 import { messageField, templateMessage } from "./messages.js";
 import type { Prepared } from "./prepared.js";
-import { replyAsks } from "./reply-asks.js";
-import { readReply, reasoningFields } from "./reply.js";
 import { structureFields, structureRule } from "./response-format.js";
 import { priorityOf } from "./sampling.js";
 import type { ServedModel } from "./served-model.js";
-import { addEvent, emptyText, type TextEvent, type ToldToken, type Usage, type WholeText } from "./text-event.js";
+import { type TextEvent, type ToldToken, type Usage, WholeText } from "./text-event.js";
 import { functionFields, functionTool, toolChoice, toolChoiceOf } from "./tools.js";
 
 /** Fields that would change the answer and are not there. */
@@ -62,32 +61,31 @@ export async function prepareChat(given: unknown, model: ServedModel, limits: Re
   model.requireName(body.model);
   const priority = priorityOf(body, limits);
   const { messages, stream, stream_options } = body;
-  if (messages.length > limits.messages)
-    throw badField("messages", `messages: at most ${limits.messages} are taken, got ${messages.length}`);
+  requireFew(messages, "messages", limits);
   if (stream_options && stream !== true) throw badField("stream_options", "stream_options: only a stream has options");
   const n = choicesOf(body.n, limits);
   if (typeof body.top_logprobs === "number" && body.logprobs !== true)
     throw badField("top_logprobs", "top_logprobs: logprobs must be true");
   const structure = structureRule(body);
-  const reply = await readReply(model, {
+  const conversation = {
     messages: messages.map(templateMessage),
     param: "messages",
-    tools: (body.tools ?? []).map((tool) => functionTool(tool.function)),
+    tools: body.tools?.map((tool) => functionTool(tool.function)),
     choice: toolChoiceOf(body.tool_choice),
     parallel: body.parallel_tool_calls !== false,
     format: structure.rule,
     formatParam: structure.param,
-    effort: body.reasoning_effort ?? undefined,
-    enabled: body.enable_thinking ?? undefined,
-    budget: body.thinking_token_budget ?? body.thinking_budget ?? undefined,
-    more: body.chat_template_kwargs ?? {},
-  });
+    effort: body.reasoning_effort,
+    enabled: body.enable_thinking,
+    budget: body.thinking_token_budget ?? body.thinking_budget,
+    more: body.chat_template_kwargs,
+  } as const;
   const { max_completion_tokens, max_tokens } = body;
   const wanted = { max_completion_tokens, max_tokens };
   const logprobs = body.logprobs === true ? (body.top_logprobs ?? 0) : undefined;
-  const asked = { sampling: body, wanted, param: "messages", logprobs, count: n };
+  const read = await readConversation(model, conversation);
   return {
-    asks: await replyAsks(model, reply, asked, limits),
+    asks: await conversationAsks(model, conversation, read, { sampling: body, wanted, logprobs, count: n }, limits),
     answer: new ChatAnswer(model, n, logprobs !== undefined, stream_options?.include_usage === true),
     stream: stream === true,
     priority,
@@ -128,7 +126,7 @@ class ChatAnswer implements Answer {
 
   constructor(model: ServedModel, n: number, logprobs: boolean, includeUsage: boolean) {
     this.#model = model;
-    this.#texts = Array.from({ length: n }, emptyText);
+    this.#texts = Array.from({ length: n }, () => new WholeText());
     this.#logprobs = logprobs;
     this.#includeUsage = includeUsage;
   }
@@ -138,7 +136,7 @@ class ChatAnswer implements Answer {
   }
 
   event(index: number, event: TextEvent): readonly StreamEvent[] {
-    addEvent(this.#texts[index], event);
+    this.#texts[index].add(event);
     switch (event.kind) {
       case "content":
         return [this.#chunk(index, { content: event.text }, null, this.#told(event.tokens))];
@@ -180,7 +178,13 @@ class ChatAnswer implements Answer {
         refusal: null,
         ...(calls.length === 0
           ? {}
-          : { tool_calls: calls.map(({ id, ...called }) => ({ id, type: "function", function: called })) }),
+          : {
+              tool_calls: calls.map(({ id, name, text }) => ({
+                id,
+                type: "function",
+                function: { name, arguments: text },
+              })),
+            }),
       },
       logprobs: this.#told(tokens),
       finish_reason: finish,

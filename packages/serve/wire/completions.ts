@@ -22,7 +22,7 @@ import { asksOf, type Prepared } from "./prepared.js";
 import { structureFields, structureRule } from "./response-format.js";
 import { endTokensOf, logitBiasOf, maxTokensOf, minTokensOf, priorityOf, samplingOf, stopsOf } from "./sampling.js";
 import type { ServedModel } from "./served-model.js";
-import { addEvent, emptyText, type TextEvent, type ToldToken, type Usage, type WholeText } from "./text-event.js";
+import { type TextEvent, type ToldToken, type Usage, WholeText } from "./text-event.js";
 
 const tokens = tokensOf({ least: 1 });
 
@@ -149,7 +149,7 @@ class CompletionAnswer implements Answer {
     tells: { logprobs: boolean; usage: boolean },
   ) {
     this.#model = model;
-    this.#texts = Array.from({ length: count }, emptyText);
+    this.#texts = Array.from({ length: count }, () => new WholeText());
     this.#echoes = echoes;
     this.#tells = tells;
   }
@@ -160,7 +160,7 @@ class CompletionAnswer implements Answer {
 
   event(index: number, event: TextEvent): readonly StreamEvent[] {
     const before = this.#texts[index].content.length;
-    addEvent(this.#texts[index], event);
+    this.#texts[index].add(event);
     if (event.kind === "content") return [this.#chunk(index, event.text, event.tokens, before, null)];
     return event.kind === "finish" ? [this.#chunk(index, "", [], before, event.reason)] : [];
   }

@@ -5,7 +5,7 @@ import { inputOf } from "./anthropic-answer.js";
 import type { ApiError } from "./api-error.js";
 import { ollamaError } from "./error-forms.js";
 import { chatLogprobs } from "./logprobs.js";
-import { addEvent, emptyText, type TextEvent, type ToldToken, type Usage, type WholeText } from "./text-event.js";
+import { type TextEvent, type ToldToken, type Usage, WholeText } from "./text-event.js";
 
 const lines: StreamForm = { contentType: "application/x-ndjson", written: ({ data }) => `${data}\n` };
 
@@ -31,7 +31,7 @@ export class OllamaAnswer implements Answer {
   readonly #kind: "chat" | "generate";
   readonly #model: string;
   readonly #telling: Telling;
-  readonly #text: WholeText = emptyText();
+  readonly #text = new WholeText();
   readonly #came = performance.now();
   #first: number | undefined;
   /** Calls that were told. */
@@ -49,7 +49,7 @@ export class OllamaAnswer implements Answer {
 
   event(_: number, event: TextEvent): readonly StreamEvent[] {
     this.#first ??= performance.now();
-    addEvent(this.#text, event);
+    this.#text.add(event);
     switch (event.kind) {
       case "content":
         return [...this.#calls(), this.#line({ content: event.text }, event.tokens)];
@@ -91,7 +91,7 @@ export class OllamaAnswer implements Answer {
 
   /** A call that was cut is none: that the answer was cut says the reason. */
   #whole(calls: WholeText["calls"]): WholeText["calls"] {
-    return this.#text.finish === "length" ? calls.filter(({ arguments: given }) => isJson(given)) : calls;
+    return this.#text.finish === "length" ? calls.filter(({ text }) => isJson(text)) : calls;
   }
 
   #line(piece: Piece, tokens: readonly ToldToken[] = []): StreamEvent {
@@ -103,7 +103,7 @@ export class OllamaAnswer implements Answer {
     const thoughts = thinking === "" ? {} : { thinking };
     const tool_calls = calls.map((call) => ({
       id: call.id,
-      function: { index: this.#text.calls.indexOf(call), name: call.name, arguments: inputOf(call.arguments) },
+      function: { index: this.#text.calls.indexOf(call), name: call.name, arguments: inputOf(call.text) },
     }));
     return {
       model: this.#model,

@@ -5,6 +5,7 @@ import type { TextRule } from "#insitu/engine/constraint.js";
 import type { ChatMessage } from "#insitu/generate/messages.js";
 import { badField } from "./api-error.js";
 import { refuseFields } from "./chat.js";
+import { conversationAsks, readConversation, requireFew } from "./conversation.js";
 import {
   listOf,
   readBody,
@@ -18,8 +19,6 @@ import {
 import type { RequestLimits } from "./limits.js";
 import { OllamaAnswer } from "./ollama-answer.js";
 import { asksOf, type Prepared } from "./prepared.js";
-import { replyAsks } from "./reply-asks.js";
-import { readReply } from "./reply.js";
 import { endTokensOf, maxTokensOf, samplingOf, stopsOf, type Wanted } from "./sampling.js";
 import type { ServedModel } from "./served-model.js";
 import { functionFields, functionTool, toolChoice, toolChoiceOf } from "./tools.js";
@@ -102,8 +101,7 @@ type Common = z.infer<z.ZodObject<typeof commonFields>>;
 export async function prepareOllamaChat(given: unknown, model: ServedModel, limits: RequestLimits): Promise<Prepared> {
   const body = readBody(chatBody, given);
   const messages = body.messages ?? [];
-  if (messages.length > limits.messages)
-    throw badField("messages", `messages: at most ${limits.messages} are taken, got ${messages.length}`);
+  requireFew(messages, "messages", limits);
   const said = templateMessages(messages);
   return prepared(body, model, limits, "chat", messages, said.length === 0 ? undefined : { messages: said, body });
 }
@@ -169,20 +167,19 @@ async function prepared(
       `think: the model "${model.name}" has no reasoning format that is known here`,
       "unsupported",
     );
-  const reply = await readReply(model, {
+  const conversation = {
     messages: asked.messages,
     param: "messages",
-    tools: (asked.body.tools ?? []).map((tool) => functionTool(tool.function)),
+    tools: asked.body.tools?.map((tool) => functionTool(tool.function)),
     choice: toolChoiceOf(asked.body.tool_choice),
     parallel: asked.body.parallel_tool_calls !== false,
     format,
     formatParam: "format",
     effort: typeof think === "string" ? think : undefined,
     enabled: typeof think === "boolean" ? think : undefined,
-    budget: undefined,
-    more: {},
-  });
-  return { ...told, asks: await replyAsks(model, reply, { sampling, wanted, param: "messages", logprobs }, limits) };
+  } as const;
+  const read = await readConversation(model, conversation);
+  return { ...told, asks: await conversationAsks(model, conversation, read, { sampling, wanted, logprobs }, limits) };
 }
 
 /** Clients send what is empty for what is not there. */

@@ -6,33 +6,10 @@ import { newId, nowSeconds } from "./identity.js";
 import { chatLogprobs } from "./logprobs.js";
 import type { RepeatedRequest } from "./responses.js";
 import type { ServedModel } from "./served-model.js";
-import type { Finish, TextEvent, ToldToken, Usage } from "./text-event.js";
+import { type TextEvent, type TextItem, type ToldToken, type Usage, WholeText } from "./text-event.js";
 
-interface MessageItem {
-  readonly type: "message";
-  readonly id: string;
-  text: string;
-  readonly tokens: ToldToken[];
-  closed: boolean;
-}
-
-interface CallItem {
-  readonly type: "function_call";
-  readonly id: string;
-  readonly callId: string;
-  readonly name: string;
-  arguments: string;
-  closed: boolean;
-}
-
-interface ReasoningItem {
-  readonly type: "reasoning";
-  readonly id: string;
-  text: string;
-  closed: boolean;
-}
-
-type Item = MessageItem | CallItem | ReasoningItem;
+/** What items of each kind are called. */
+const prefixes: Readonly<Record<TextItem["kind"], string>> = { content: "msg_", reasoning: "rs_", call: "fc_" };
 
 /** One response in the making. */
 export class ResponseAnswer implements Answer {
@@ -42,8 +19,9 @@ export class ResponseAnswer implements Answer {
   readonly #sampling: Sampling;
   readonly #id = newId("resp_");
   readonly #created = nowSeconds();
-  readonly #items: Item[] = [];
-  #finish: Finish = "stop";
+  readonly #text = new WholeText();
+  /** The ids of its items. */
+  readonly #ids: string[] = [];
   #sequence = 0;
 
   constructor(model: ServedModel, request: RepeatedRequest, sampling: Sampling) {
@@ -59,38 +37,29 @@ export class ResponseAnswer implements Answer {
   }
 
   event(_: number, event: TextEvent): readonly StreamEvent[] {
+    const { closed, opened } = this.#text.add(event);
+    const events = closed === undefined ? [] : this.#closing(closed);
+    if (opened !== undefined) events.push(...this.#opening(opened));
+    if (event.kind === "call" || event.kind === "finish") return events;
+    const place = this.#placeOf(this.#text.items.at(-1)!);
+    const delta = { content_index: 0, delta: event.text };
     switch (event.kind) {
       case "content":
-        return this.#content(event.text, event.tokens);
-      case "reasoning":
-        return this.#reasoning(event.text);
-      case "call":
         return [
-          ...this.#closeLast(),
-          ...this.#open({
-            type: "function_call",
-            id: newId("fc_"),
-            callId: event.id,
-            name: event.name,
-            arguments: "",
-            closed: false,
-          }),
+          ...events,
+          this.#event("response.output_text.delta", { ...place, ...delta, logprobs: this.#logprobs(event.tokens) }),
         ];
-      case "arguments": {
-        const item = this.#items.at(-1) as CallItem;
-        item.arguments += event.text;
-        return [this.#event("response.function_call_arguments.delta", { ...this.#placeOf(item), delta: event.text })];
-      }
-      case "finish":
-        this.#finish = event.reason;
-        return this.#closeLast();
+      case "reasoning":
+        return [...events, this.#event("response.reasoning_text.delta", { ...place, ...delta })];
+      case "arguments":
+        return [...events, this.#event("response.function_call_arguments.delta", { ...place, delta: event.text })];
       default:
         return event satisfies never;
     }
   }
 
   end(usage: Usage): readonly StreamEvent[] {
-    const type = this.#finish === "length" ? "response.incomplete" : "response.completed";
+    const type = this.#text.finish === "length" ? "response.incomplete" : "response.completed";
     return [this.#event(type, { response: this.body(usage) })];
   }
 
@@ -106,7 +75,7 @@ export class ResponseAnswer implements Answer {
 
   body({ promptTokens, cachedTokens, completionTokens, reasoningTokens }: Usage): object {
     return {
-      ...this.#response(this.#finish === "length" ? "incomplete" : "completed"),
+      ...this.#response(this.#text.finish === "length" ? "incomplete" : "completed"),
       usage: {
         input_tokens: promptTokens,
         input_tokens_details: { cached_tokens: cachedTokens },
@@ -117,103 +86,69 @@ export class ResponseAnswer implements Answer {
     };
   }
 
-  #content(text: string, tokens: readonly ToldToken[]): readonly StreamEvent[] {
-    const last = this.#items.at(-1);
-    const opened: StreamEvent[] = [];
-    let item = last?.type === "message" && !last.closed ? last : undefined;
-    if (item === undefined) {
-      opened.push(...this.#closeLast());
-      item = { type: "message", id: newId("msg_"), text: "", tokens: [], closed: false };
-      opened.push(...this.#open(item));
-    }
-    item.text += text;
-    item.tokens.push(...tokens);
-    const logprobs = this.#logprobs(tokens);
-    const delta = { ...this.#placeOf(item), content_index: 0, delta: text, logprobs };
-    return [...opened, this.#event("response.output_text.delta", delta)];
+  #opening(item: TextItem): StreamEvent[] {
+    this.#ids.push(newId(prefixes[item.kind]));
+    const bare = { ...item, text: "", tokens: [] };
+    const { output_index } = this.#placeOf(item);
+    const body = { ...this.#itemBody(bare, output_index), ...(item.kind === "call" ? {} : { content: [] }) };
+    const added = this.#event("response.output_item.added", { output_index, item: body });
+    if (item.kind === "call") return [added];
+    const part = { ...this.#placeOf(item), content_index: 0, part: this.#part(bare) };
+    return [added, this.#event("response.content_part.added", part)];
   }
 
-  #reasoning(text: string): readonly StreamEvent[] {
-    const last = this.#items.at(-1);
-    const opened: StreamEvent[] = [];
-    let item = last?.type === "reasoning" && !last.closed ? last : undefined;
-    if (item === undefined) {
-      opened.push(...this.#closeLast());
-      item = { type: "reasoning", id: newId("rs_"), text: "", closed: false };
-      opened.push(...this.#open(item));
-    }
-    item.text += text;
-    const delta = { ...this.#placeOf(item), content_index: 0, delta: text };
-    return [...opened, this.#event("response.reasoning_text.delta", delta)];
-  }
-
-  #open(item: Item): StreamEvent[] {
-    this.#items.push(item);
-    const added = this.#event("response.output_item.added", {
-      output_index: this.#items.length - 1,
-      item: item.type === "function_call" ? this.#itemBody(item) : { ...this.#itemBody(item), content: [] },
-    });
-    if (item.type === "function_call") return [added];
-    const part =
-      item.type === "reasoning"
-        ? { type: "reasoning_text", text: "" }
-        : { type: "output_text", text: "", annotations: [], logprobs: [] };
-    return [added, this.#event("response.content_part.added", { ...this.#placeOf(item), content_index: 0, part })];
-  }
-
-  /** Closes the item at hand, where there is one. */
-  #closeLast(): StreamEvent[] {
-    const item = this.#items.at(-1);
-    if (item === undefined || item.closed) return [];
-    item.closed = true;
+  #closing(item: TextItem): StreamEvent[] {
     const place = this.#placeOf(item);
-    const done = this.#itemDone(item, place);
+    const { output_index } = place;
     return [
-      ...done,
-      this.#event("response.output_item.done", { output_index: place.output_index, item: this.#itemBody(item) }),
+      ...this.#itemDone(item, place),
+      this.#event("response.output_item.done", { output_index, item: this.#itemBody(item, output_index) }),
     ];
   }
 
-  #itemDone(item: Item, place: object): StreamEvent[] {
-    if (item.type === "function_call")
-      return [
-        this.#event("response.function_call_arguments.done", { ...place, name: item.name, arguments: item.arguments }),
-      ];
+  #itemDone(item: TextItem, place: object): StreamEvent[] {
+    const { kind, name, text } = item;
+    if (kind === "call")
+      return [this.#event("response.function_call_arguments.done", { ...place, name, arguments: text })];
     const at = { ...place, content_index: 0 };
-    if (item.type === "reasoning")
-      return [
-        this.#event("response.reasoning_text.done", { ...at, text: item.text }),
-        this.#event("response.content_part.done", { ...at, part: { type: "reasoning_text", text: item.text } }),
-      ];
+    const told = kind === "reasoning" ? { text } : { text, logprobs: this.#logprobs(item.tokens) };
     return [
-      this.#event("response.output_text.done", { ...at, text: item.text, logprobs: this.#logprobs(item.tokens) }),
+      this.#event(kind === "reasoning" ? "response.reasoning_text.done" : "response.output_text.done", {
+        ...at,
+        ...told,
+      }),
       this.#event("response.content_part.done", { ...at, part: this.#part(item) }),
     ];
   }
 
-  #placeOf(item: Item): { readonly item_id: string; readonly output_index: number } {
-    return { item_id: item.id, output_index: this.#items.indexOf(item) };
+  #placeOf(item: TextItem): { readonly item_id: string; readonly output_index: number } {
+    const at = this.#text.items.indexOf(item);
+    return { item_id: this.#ids[at], output_index: at };
   }
 
   #logprobs(tokens: readonly ToldToken[]): readonly object[] {
     return chatLogprobs(tokens, this.#model.lm.tokenizer).content;
   }
 
-  #part({ text, tokens }: MessageItem): object {
+  #part({ kind, text, tokens }: TextItem): object {
+    if (kind === "reasoning") return { type: "reasoning_text", text };
     return { type: "output_text", text, annotations: [], logprobs: this.#logprobs(tokens) };
   }
 
-  #itemBody(item: Item): object {
-    const cut = item === this.#items.at(-1) && this.#finish === "length";
-    const status = !item.closed ? "in_progress" : cut ? "incomplete" : "completed";
-    if (item.type === "reasoning") {
-      const content = [{ type: "reasoning_text", text: item.text }];
-      return { type: "reasoning", id: item.id, summary: [], content, status };
+  #itemBody(item: TextItem, at: number): object {
+    const cut = at === this.#text.items.length - 1 && this.#text.finish === "length";
+    const status = item.isOpen ? "in_progress" : cut ? "incomplete" : "completed";
+    const [id, content] = [this.#ids[at], [this.#part(item)]];
+    switch (item.kind) {
+      case "reasoning":
+        return { type: "reasoning", id, summary: [], content, status };
+      case "content":
+        return { type: "message", id, role: "assistant", status, content };
+      case "call":
+        return { type: "function_call", id, call_id: item.id, name: item.name, arguments: item.text, status };
+      default:
+        return item.kind satisfies never;
     }
-    if (item.type === "message")
-      return { type: "message", id: item.id, role: "assistant", status, content: [this.#part(item)] };
-    const { type, id, callId: call_id, name, arguments: given } = item;
-    return { type, id, call_id, name, arguments: given, status };
   }
 
   #response(status: "in_progress" | "completed" | "incomplete" | "failed"): object {
@@ -238,7 +173,7 @@ export class ResponseAnswer implements Answer {
       instructions: instructions ?? null,
       max_output_tokens: max_output_tokens ?? null,
       model: this.#model.name,
-      output: this.#items.map((item) => this.#itemBody(item)),
+      output: this.#text.items.map((item, at) => this.#itemBody(item, at)),
       parallel_tool_calls: parallel_tool_calls ?? true,
       previous_response_id: null,
       reasoning: { effort: reasoning?.effort ?? null, summary: reasoning?.summary ?? null },

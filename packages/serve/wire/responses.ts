@@ -4,6 +4,7 @@ import type { ToolChoice } from "#insitu/dialogue/dialogue.js";
 import type { ChatMessage } from "#insitu/generate/messages.js";
 import { ApiError, badField } from "./api-error.js";
 import { refuseFields } from "./chat.js";
+import { conversationAsks, readConversation, requireFew } from "./conversation.js";
 import {
   commonFields,
   listOf,
@@ -17,8 +18,6 @@ import {
 import type { RequestLimits } from "./limits.js";
 import { contentText, messageField, templateMessage } from "./messages.js";
 import type { Prepared } from "./prepared.js";
-import { replyAsks } from "./reply-asks.js";
-import { readReply } from "./reply.js";
 import { textFormat, textRule } from "./response-format.js";
 import { ResponseAnswer } from "./response-answer.js";
 import { priorityOf } from "./sampling.js";
@@ -89,27 +88,29 @@ export async function prepareResponse(given: unknown, model: ServedModel, limits
     );
   const { instructions, input, max_output_tokens } = body;
   const said = typeof input === "string" ? [{ role: "user", content: input }] : conversationOf(input);
-  if (said.length > limits.messages)
-    throw badField("input", `input: at most ${limits.messages} items are taken, got ${said.length}`);
+  requireFew(said, "input", limits);
   const choice = body.tool_choice;
   const system = typeof instructions === "string" ? [{ role: "system", content: instructions }] : [];
-  const reply = await readReply(model, {
+  const conversation = {
     messages: [...system, ...said],
     param: "input",
-    tools: (body.tools ?? []).map((tool) => functionTool(tool)),
+    tools: body.tools?.map((tool) => functionTool(tool)),
     choice: typeof choice === "object" && choice !== null ? { name: choice.name } : ((choice ?? "auto") as ToolChoice),
     parallel: body.parallel_tool_calls !== false,
     format: textRule(body.text?.format),
     formatParam: "text.format",
-    effort: body.reasoning?.effort ?? undefined,
-    enabled: undefined,
-    budget: undefined,
-    more: {},
-  });
+    effort: body.reasoning?.effort,
+  } as const;
   const wantsLogprobs = body.include?.includes("message.output_text.logprobs") === true;
   const logprobs = wantsLogprobs ? (body.top_logprobs ?? 0) : undefined;
-  const asked = { sampling: body, wanted: { max_output_tokens }, param: "input", logprobs };
-  const asks = await replyAsks(model, reply, asked, limits);
+  const read = await readConversation(model, conversation);
+  const asks = await conversationAsks(
+    model,
+    conversation,
+    read,
+    { sampling: body, wanted: { max_output_tokens }, logprobs },
+    limits,
+  );
   return {
     asks,
     answer: new ResponseAnswer(model, repeatedOf(body), asks[0].sampling),

@@ -32,38 +32,62 @@ export interface Usage {
   readonly reasoningTokens: number;
 }
 
-/** What a text became as a whole. */
-export interface WholeText {
-  content: string;
-  reasoning: string;
+/** A stretch of one kind of a text: content, thoughts, or one call with its arguments. One is open at a time, the last. */
+export interface TextItem {
+  readonly kind: "content" | "reasoning" | "call";
+  text: string;
   readonly tokens: ToldToken[];
-  readonly calls: { readonly id: string; readonly name: string; arguments: string }[];
-  finish: Finish;
+  /** Of a call. */
+  readonly id: string;
+  readonly name: string;
+  isOpen: boolean;
 }
 
-/** Adds an event to what there is of a text. */
-export function addEvent(text: WholeText, event: TextEvent): void {
-  switch (event.kind) {
-    case "content":
-      text.content += event.text;
-      text.tokens.push(...event.tokens);
-      return;
-    case "reasoning":
-      text.reasoning += event.text;
-      return;
-    case "call":
-      text.calls[event.call] = { id: event.id, name: event.name, arguments: "" };
-      return;
-    case "arguments":
-      text.calls[event.call].arguments += event.text;
-      return;
-    case "finish":
-      text.finish = event.reason;
-      return;
-    default:
-      event satisfies never;
+/** What an event does to a text's items: one is closed, one is opened, and text is added to the last. */
+interface ItemChange {
+  readonly closed: TextItem | undefined;
+  readonly opened: TextItem | undefined;
+}
+
+/** What a text has become: the one account of it that every door's answer is written from. */
+export class WholeText {
+  readonly items: TextItem[] = [];
+  /** All that is of these kinds. */
+  content = "";
+  reasoning = "";
+  finish: Finish = "stop";
+
+  /** Takes an event in. */
+  add(event: TextEvent): ItemChange {
+    const last = this.items.at(-1);
+    if (event.kind === "finish") {
+      this.finish = event.reason;
+      return { closed: this.#close(), opened: undefined };
+    }
+    const kind = event.kind === "arguments" ? "call" : event.kind;
+    const isBegun = event.kind !== "call" && last?.isOpen === true && last.kind === kind;
+    const closed = isBegun ? undefined : this.#close();
+    const named = event.kind === "call" ? event : { id: "", name: "" };
+    const item = isBegun ? last : { kind, text: "", tokens: [], id: named.id, name: named.name, isOpen: true };
+    if (!isBegun) this.items.push(item);
+    if (event.kind !== "call") item.text += event.text;
+    if (event.kind === "content") item.tokens.push(...event.tokens);
+    if (event.kind === "content" || event.kind === "reasoning") this[event.kind] += event.text;
+    return { closed, opened: isBegun ? undefined : item };
+  }
+
+  get tokens(): readonly ToldToken[] {
+    return this.items.flatMap(({ tokens }) => tokens);
+  }
+
+  get calls(): readonly TextItem[] {
+    return this.items.filter(({ kind }) => kind === "call");
+  }
+
+  #close(): TextItem | undefined {
+    const last = this.items.at(-1);
+    if (last?.isOpen !== true) return undefined;
+    last.isOpen = false;
+    return last;
   }
 }
-
-/** A text of which nothing is known yet. */
-export const emptyText = (): WholeText => ({ content: "", reasoning: "", tokens: [], calls: [], finish: "stop" });
