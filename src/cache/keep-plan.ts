@@ -1,4 +1,7 @@
 /** How the rows of a sequence that stay come together in its blocks: which blocks go, which stay whole, which rows move. Pure. */
+import { checkList } from "../base/arguments.js";
+import { InsituError } from "../base/error.js";
+import { valueText } from "../base/value-text.js";
 
 /** What keeping some rows comes to. Columns are those of the table before. */
 export interface KeepPlan {
@@ -50,4 +53,17 @@ export function planKeep(
   const sources = rows.map((row) => places.get(columnOf(row))! * blockSize + (row % blockSize));
   const moving = sources.flatMap((source, row) => (source === row ? [] : [row]));
   return { gone, order, sources, moving, written: [...new Set(moving.map((row) => order[columnOf(row)]))] };
+}
+
+/** Throws for rows that are not those of a sequence, in order and each once. */
+export function checkKept(name: string, rows: readonly number[], length: number): void {
+  checkList("keep: the rows", rows);
+  const wrong = rows.findIndex(
+    (row, at) => !Number.isSafeInteger(row) || row < 0 || row >= length || row <= (rows[at - 1] ?? -1),
+  );
+  if (wrong >= 0)
+    throw new InsituError(
+      "invalid-argument",
+      `sequence "${name}" has ${length} rows; those to keep must be named in order and once, got ${valueText(rows[wrong])}`,
+    );
 }

@@ -158,3 +158,11 @@ function tokensOf(
   }
   return { tokens, positions, slots, last };
 }
+
+/** What one of several runs needs to know of a sequence, of which each reads a token. */
+export const rowsInRun = (own: SequenceRows, run: number, count: number): SequenceRows => ({
+  ...own,
+  position: own.position + run,
+  slots: own.slots.slice(run, run + 1),
+  length: own.length - (count - 1 - run),
+});

@@ -7,13 +7,10 @@ import { InsituError } from "../base/error.js";
 import { valueText } from "../base/value-text.js";
 import type { Session } from "../session/session.js";
 import type { State } from "../session/state.js";
-import { readNumbers } from "../tensor/access.js";
-import type { Tensor } from "../tensor/tensor.js";
 import { type AppendEntry, BlockPool, type BlockPoolOptions, rowsOf } from "./block-pool.js";
 import { Decoder } from "../decoder/decoder.js";
 import { int64 } from "../decoder/decoder-inputs.js";
 import { checkSequence, checkStateArguments, checkTokens, pagedStateOptionNames } from "./given.js";
-import type { Logits } from "../decoder/logits.js";
 import { keepRows, pageLayout } from "./page-bytes.js";
 import {
   apartBatch,
@@ -21,11 +18,13 @@ import {
   filledBatch,
   packedBatch,
   paddedBatch,
+  rowsInRun,
   type SequenceRows,
 } from "./paged-batch.js";
 import { applyPolicy, checkBudget, type EvictionPolicy, rowsInBlocks } from "./eviction.js";
 import { packedInput, pageInputs, stateInput, sumsName } from "../rewrite/page-names.js";
 import { checkEntries, type PagedEntry, type RunEntry } from "./run-entries.js";
+import { addSums, rowsBefore } from "./run-results.js";
 import { RowChecks } from "./row-checks.js";
 import type { Sequence } from "./sequence.js";
 import { pooledStatesOf, StateSlots, usualSlots } from "./state-slots.js";
@@ -366,34 +365,4 @@ export class PagedState {
     // Shapes that change at every block would make a program for each.
     return Math.min(this.pool.blocks, longest <= this.#columns ? this.#columns : 2 ** Math.ceil(Math.log2(longest)));
   }
-}
-
-/** What one of several runs needs to know of a sequence, of which each reads a token. */
-const rowsInRun = (own: SequenceRows, run: number, count: number): SequenceRows => ({
-  ...own,
-  position: own.position + run,
-  slots: own.slots.slice(run, run + 1),
-  length: own.length - (count - 1 - run),
-});
-
-/** The logits after each of so many tokens up to one, one row after another. */
-function rowsBefore(logits: Logits, last: number, count: number): Float32Array {
-  const rows = Array.from({ length: count }, (_, at) => logits.at(0, last - count + 1 + at));
-  const all = new Float32Array(rows.reduce((sum, { length }) => sum + length, 0));
-  rows.forEach((row, at) => all.set(row, at * row.length));
-  return all;
-}
-
-/** Adds the attention of one layer, over all heads, to what the rows of each sequence got. */
-function addSums(sums: Tensor, entries: readonly PagedEntry[]): void {
-  const [, heads, columns] = sums.dims;
-  const numbers = readNumbers(sums.toView());
-  entries.forEach(({ sequence }, sample) => {
-    const rows = new Float64Array(Math.min(columns, sequence.length));
-    for (let head = 0; head < heads; head++) {
-      const start = (sample * heads + head) * columns;
-      for (let row = 0; row < rows.length; row++) rows[row] += numbers[start + row];
-    }
-    sequence.addScores(rows);
-  });
 }

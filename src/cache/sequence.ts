@@ -6,7 +6,7 @@ import { checkCallback, checkCount, checkList, checkNumbers } from "../base/argu
 import { InsituError } from "../base/error.js";
 import { valueText } from "../base/value-text.js";
 import type { BlockPool, PoolParts } from "./block-pool.js";
-import { type KeepPlan, planKeep } from "./keep-plan.js";
+import { checkKept, type KeepPlan, planKeep } from "./keep-plan.js";
 import type { PrefixNode } from "./prefix-index.js";
 
 /** A sequence of rows in a pool. Made by `pool.add` and `sequence.fork`. */
@@ -376,15 +376,7 @@ export class Sequence {
   /** How rows that stay come together, and what that costs in blocks. Throws for rows that cannot be kept. */
   #planKeep(rows: readonly number[]): KeepPlan & { readonly cost: number } {
     this.live("keep");
-    checkList("keep: the rows", rows);
-    const wrong = rows.findIndex(
-      (row, at) => !Number.isSafeInteger(row) || row < 0 || row >= this.#length || row <= (rows[at - 1] ?? -1),
-    );
-    if (wrong >= 0)
-      throw new InsituError(
-        "invalid-argument",
-        `sequence "${this.name}" has ${this.#length} rows; those to keep must be named in order and once, got ${valueText(rows[wrong])}`,
-      );
+    checkKept(this.name, rows, this.#length);
     const { blocks, blockSize } = this.#parts;
     const isShared = (column: number): boolean => blocks.references(this.#table[column]) > 1;
     const plan = planKeep(rows, this.#table.length, blockSize, isShared);

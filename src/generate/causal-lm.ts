@@ -11,7 +11,7 @@ import { Chat, chatArguments, type MakeRound, replyTo } from "./chat.js";
 import type { ChatReply } from "./chat-reply.js";
 import { chatRound } from "./chat-model.js";
 import { type ChatOptions, chatOptionNames, checkChatOptions } from "./chat-options.js";
-import type { Grammars, HeldConstraint, TextRule } from "../engine/constraint.js";
+import type { HeldConstraint, TextRule } from "../engine/constraint.js";
 import type { Context } from "../engine/context.js";
 import { contextFull } from "../engine/ending.js";
 import type { PagedDecoder } from "../engine/paged-decoder.js";
@@ -20,6 +20,7 @@ import { readTokens } from "../engine/pulled-text.js";
 import type { TokenEngine } from "../engine/token-engine.js";
 import { ContextPool, type ContextSource } from "./context-pool.js";
 import { checkDraft, draftSource, openHead } from "./draft-model.js";
+import { HeldGrammars } from "./held-grammars.js";
 import { Generation, type Maker, stillWanted, wantsNothing } from "./generation.js";
 import { encodeConversation, encodePrompt } from "./encode-prompt.js";
 import { beamSearchOptionNames } from "./beam-option-names.js";
@@ -51,10 +52,11 @@ export class LanguageModel {
   readonly #parts: LanguageModelParts;
   readonly #pool: ContextPool;
   readonly #draft: DraftSource;
-  #grammars: Promise<Grammars> | undefined;
+  readonly #grammars: HeldGrammars;
 
   protected constructor(parts: LanguageModelParts) {
     this.#parts = parts;
+    this.#grammars = new HeldGrammars(parts);
     this.#pool = new ContextPool(parts.model, parts.context, parts.keep);
     this.#draft = draftSource(parts.model, this.#pool);
     parts.onFull.makeRoom = () => this.#pool.drop();
@@ -121,24 +123,8 @@ export class LanguageModel {
   }
 
   /** For servers: what keeps a text to a rule. Throws for a rule that cannot be enforced. */
-  async constrain(rule: TextRule): Promise<HeldConstraint> {
-    const { makeGrammars, tokenizer, config, defaults, dialogue } = this.#parts;
-    this.#grammars ??= makeGrammars(
-      tokenizer.grammarVocabulary(config["vocab_size"], defaults.endTokens, new Set(dialogue.grammarMarkers)),
-    );
-    try {
-      return await (await this.#grammars).constrain(rule);
-    } catch (error) {
-      // What could not be loaded may be there the next time.
-      if (
-        await this.#grammars.then(
-          () => false,
-          () => true,
-        )
-      )
-        this.#grammars = undefined;
-      throw error;
-    }
+  constrain(rule: TextRule): Promise<HeldConstraint> {
+    return this.#grammars.constrain(rule);
   }
 
   /**

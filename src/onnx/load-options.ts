@@ -3,7 +3,13 @@ import { checkCallback, objectOf } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
 import type { OptionNames } from "../base/option-names.js";
 import { valueText } from "../base/value-text.js";
-import type { ExternalData } from "./external.js";
+
+/** A weight file that the caller gives: its bytes, or a path or URL to open. */
+export interface ExternalData {
+  /** The location as the model names it. */
+  readonly path: string;
+  readonly data: Uint8Array | ArrayBufferLike | string;
+}
 
 /** How to load. */
 export interface LoadOptions {

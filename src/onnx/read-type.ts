@@ -4,31 +4,20 @@ import { type ElementType, elementTypeOfCode } from "../tensor/element-type.js";
 import type { Cursor } from "./cursor.js";
 import { type FieldTable, fieldTable } from "./fields.js";
 import type { ModelDimension, ModelType, ModelValue } from "./model.js";
-import {
-  TensorShapeProto_DimensionSchema,
-  TensorShapeProtoSchema,
-  TypeProto_MapSchema,
-  TypeProto_OpaqueSchema,
-  TypeProto_OptionalSchema,
-  TypeProto_SequenceSchema,
-  TypeProto_SparseTensorSchema,
-  TypeProto_TensorSchema,
-  TypeProtoSchema,
-  ValueInfoProtoSchema,
-} from "./messages.gen.js";
+import * as schemas from "./messages.gen.js";
 import { noEntries, readEntries } from "./read-basics.js";
 import { Source } from "./source.js";
 
-const valueFields = fieldTable(ValueInfoProtoSchema);
-const typeFields = fieldTable(TypeProtoSchema);
-const tensorFields = fieldTable(TypeProto_TensorSchema);
-const sparseFields = fieldTable(TypeProto_SparseTensorSchema);
-const sequenceFields = fieldTable(TypeProto_SequenceSchema);
-const optionalFields = fieldTable(TypeProto_OptionalSchema);
-const mapFields = fieldTable(TypeProto_MapSchema);
-const opaqueFields = fieldTable(TypeProto_OpaqueSchema);
-const shapeFields = fieldTable(TensorShapeProtoSchema);
-const dimensionFields = fieldTable(TensorShapeProto_DimensionSchema);
+const valueFields = fieldTable(schemas.ValueInfoProtoSchema);
+const typeFields = fieldTable(schemas.TypeProtoSchema);
+const tensorFields = fieldTable(schemas.TypeProto_TensorSchema);
+const sparseFields = fieldTable(schemas.TypeProto_SparseTensorSchema);
+const sequenceFields = fieldTable(schemas.TypeProto_SequenceSchema);
+const optionalFields = fieldTable(schemas.TypeProto_OptionalSchema);
+const mapFields = fieldTable(schemas.TypeProto_MapSchema);
+const opaqueFields = fieldTable(schemas.TypeProto_OpaqueSchema);
+const shapeFields = fieldTable(schemas.TensorShapeProtoSchema);
+const dimensionFields = fieldTable(schemas.TensorShapeProto_DimensionSchema);
 
 /** Reads the ValueInfoProto from the cursor's position to its end. */
 export function readValue(cursor: Cursor): ModelValue {

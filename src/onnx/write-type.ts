@@ -2,28 +2,17 @@
 import { type ElementType, traitsOf } from "../tensor/element-type.js";
 import { fieldTable } from "./fields.js";
 import type { ModelDimension, ModelType, ModelValue } from "./model.js";
-import {
-  TensorShapeProto_DimensionSchema,
-  TensorShapeProtoSchema,
-  TypeProto_MapSchema,
-  TypeProto_OpaqueSchema,
-  TypeProto_OptionalSchema,
-  TypeProto_SequenceSchema,
-  TypeProto_SparseTensorSchema,
-  TypeProto_TensorSchema,
-  TypeProtoSchema,
-  ValueInfoProtoSchema,
-} from "./messages.gen.js";
+import * as schemas from "./messages.gen.js";
 import type { Pieces } from "./pieces.js";
 import { entries, type FieldWriter, type MessageWriter, text, writeMessage } from "./write-message.js";
 
-const valueFields = fieldTable(ValueInfoProtoSchema);
-const typeFields = fieldTable(TypeProtoSchema);
-const tensor = TypeProto_TensorSchema.field;
-const sparse = TypeProto_SparseTensorSchema.field;
-const map = TypeProto_MapSchema.field;
-const opaque = TypeProto_OpaqueSchema.field;
-const dimension = TensorShapeProto_DimensionSchema.field;
+const valueFields = fieldTable(schemas.ValueInfoProtoSchema);
+const typeFields = fieldTable(schemas.TypeProtoSchema);
+const tensor = schemas.TypeProto_TensorSchema.field;
+const sparse = schemas.TypeProto_SparseTensorSchema.field;
+const map = schemas.TypeProto_MapSchema.field;
+const opaque = schemas.TypeProto_OpaqueSchema.field;
+const dimension = schemas.TensorShapeProto_DimensionSchema.field;
 
 function writeElementType(out: Pieces, number: number, type: ElementType | undefined): void {
   if (type !== undefined) out.integer(number, traitsOf(type).code);
@@ -31,7 +20,7 @@ function writeElementType(out: Pieces, number: number, type: ElementType | undef
 
 function writeShape(out: Pieces, shape: readonly ModelDimension[]): void {
   for (const dim of shape) {
-    out.message(TensorShapeProtoSchema.field.dim.number, (entry) => {
+    out.message(schemas.TensorShapeProtoSchema.field.dim.number, (entry) => {
       if (typeof dim === "number") entry.integer(dimension.dimValue.number, dim);
       else if (dim !== undefined) entry.string(dimension.dimParam.number, dim);
     });
@@ -64,10 +53,10 @@ const typeWriters: MessageWriter<ModelType, keyof (typeof typeFields)["byName"]>
   tensorType: content("tensor", (out, type) => writeTensorType(out, tensor, type as TensorType)),
   sparseTensorType: content("sparse", (out, type) => writeTensorType(out, sparse, type as TensorType)),
   sequenceType: content("sequence", (out, type) =>
-    writeElement(out, TypeProto_SequenceSchema.field.elemType.number, elementOf(type)),
+    writeElement(out, schemas.TypeProto_SequenceSchema.field.elemType.number, elementOf(type)),
   ),
   optionalType: content("optional", (out, type) =>
-    writeElement(out, TypeProto_OptionalSchema.field.elemType.number, elementOf(type)),
+    writeElement(out, schemas.TypeProto_OptionalSchema.field.elemType.number, elementOf(type)),
   ),
   mapType: content("map", (out, { key, value }) => {
     writeElementType(out, map.keyType.number, key);

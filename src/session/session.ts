@@ -3,13 +3,11 @@ import { checkList, optionsOf } from "../base/arguments.js";
 import { Unavailable } from "../backends/unavailable.js";
 import { InsituError } from "../base/error.js";
 import type { Platform } from "../base/platform.js";
-import type { BackendChoice, BackendSession, BusyRows, Executable, Transfer } from "../backends/backend.js";
+import type { BackendChoice, BackendSession, BusyRows, Executable } from "../backends/backend.js";
 import type { Graph, Value } from "../graph/graph.js";
 import type { ArrivingWeights } from "../onnx/arriving-weights.js";
 import type { Model } from "../onnx/model.js";
 import type { RemovedNode } from "#insitu/explain/caches.js";
-import { type ExplainJson, explainJson } from "#insitu/explain/json.js";
-import { explainPlan } from "#insitu/explain/text.js";
 import type { Tensor } from "../tensor/tensor.js";
 import type { CacheEdits } from "./cache-edits.js";
 import type { CountedDecoder } from "./counted-lengths.js";
@@ -18,8 +16,7 @@ import type { Feeds } from "./feeds.js";
 import type { HandedOut } from "./handed-out.js";
 import { lendTarget } from "./handles.js";
 import { type HeldInput, heldInputsOf } from "./held-inputs.js";
-import { KeptPresents } from "./kept-presents.js";
-import { type PresentsExplanation, presentsJson, presentsText } from "./presents-explanation.js";
+import type { KeptPresents } from "./kept-presents.js";
 import type { ModelSource } from "./load.js";
 import type { MemoryLimit } from "./memory-limit.js";
 import { memoryOf, type SessionMemoryUse } from "./memory-use.js";
@@ -33,12 +30,15 @@ import { type Fetches, readFetches } from "./results.js";
 import { type RowRules, rowRulesOf } from "./row-rules.js";
 import { type RunOptions, runOptionsOf } from "./run-options.js";
 import { runWithoutState } from "./run-without-state.js";
+import { explanationOf, explanationText, type SessionExplanation } from "./session-explanation.js";
 import { startSeries, type StartedSeries } from "./series-run.js";
 import { State } from "./state.js";
 import { fillSlot, makeSlot, type SlotPiece } from "./slots.js";
 import { runWithState, startWithState, type StartedRun } from "./stateful-run.js";
 import type { ToldApart } from "./told-apart.js";
 import { Unfinished } from "./unfinished.js";
+
+export type { SessionExplanation } from "./session-explanation.js";
 
 /** Everything a session is made of. */
 export interface Parts {
@@ -80,12 +80,6 @@ export interface Parts {
   /** Presents that are kept inside, or why they are copied; undefined where nobody asked. */
   presents: KeptPresents | string | undefined;
 }
-
-/** What `explain({ json: true })` returns: the plan as JSON, why the model was not rewritten, and how presents are kept. */
-export type SessionExplanation = ExplainJson & {
-  readonly notRewritten?: string;
-  readonly presents?: PresentsExplanation;
-};
 
 /** A loaded model. `entry/` gives it a `create` that knows how to open files. */
 export class Session {
@@ -284,33 +278,9 @@ export class Session {
   explain(): string;
   explain(options: { readonly json: true }): SessionExplanation;
   explain(options?: { readonly json?: boolean }): string | SessionExplanation {
-    const { pairings, functional, edits, opened, passedOver, weightBytes, removed, notRewritten, ...parts } =
-      this.#live();
-    const presents = parts.presents instanceof KeptPresents ? parts.presents.told : parts.presents;
-    const { stateful } = pairings.own;
-    const accounts = stateful.describeSteps() ?? functional.describeSteps();
-    const told = accounts === undefined ? {} : { accounts };
-    const facts = { weightBytes, arenaBytes: stateful.memory.arenaBytes, removed, ...told };
-    if (optionsOf("the options of explain", options, { json: true }).json === true)
-      return {
-        ...explainJson(stateful.plan, facts),
-        ...(notRewritten === undefined ? {} : { notRewritten }),
-        ...(presents === undefined ? {} : { presents: presentsJson(presents) }),
-      };
-    const transfers = [stateful, functional].map((executable) => executable.describeTransfers());
-    return [
-      explainPlan(stateful.plan, facts),
-      ...section("backends that were passed over", passedOver),
-      ...section("memories", opened.describe()),
-      ...section("weights that stay in their files", parts.arriving.describe()),
-      ...section(
-        "brought to the backend and back by each run",
-        (transfers.find(({ length }) => length > 0) ?? []).map(transferText),
-      ),
-      ...section("edits of caches", edits.describe()),
-      ...(presents === undefined ? [] : section("presents of runs without a state", presentsText(presents))),
-      ...(notRewritten === undefined ? [] : [`\nnot rewritten: ${notRewritten}`]),
-    ].join("\n");
+    const parts = this.#live();
+    const { json } = optionsOf("the options of explain", options, { json: true });
+    return json === true ? explanationOf(parts) : explanationText(parts);
   }
 
   /** Part of onnxruntime's interface, without effect. Use `explain` to see what a run does. */
@@ -390,10 +360,3 @@ async function releaseAll(parts: Parts, unfinished: Unfinished): Promise<void> {
   await parts.arriving.stop();
   await parts.opened.release();
 }
-
-/** Lines under a heading; nothing where there are none. */
-const section = (heading: string, lines: readonly string[]): readonly string[] =>
-  lines.length === 0 ? [] : [`\n${heading}`, ...lines.map((line) => `  ${line}`)];
-
-const transferText = ({ value, to, bytes }: Transfer): string =>
-  to === "host" ? `${value.name}: ${bytes} bytes to the host` : `${value.name}: ${bytes} bytes from the host`;

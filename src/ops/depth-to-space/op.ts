@@ -60,9 +60,16 @@ function spaceToDepth(input: View, output: View, block: number, order: Mode): vo
   else copyView(blocks.transpose([0, 1, 3, 5, 2, 4]), output.reshape([batch, channels, block, block, h, w]));
 }
 
-function depthToSpaceOp(since: number, types: readonly ElementType[], attrs: { readonly mode?: Attribute<Mode> }) {
+/** One of the two: the shape that it makes of [N, C, H, W], and what it moves. */
+function blockOp(
+  name: "DepthToSpace" | "SpaceToDepth",
+  since: number,
+  types: readonly ElementType[],
+  attrs: { readonly mode?: Attribute<Mode> },
+) {
+  const move = name === "DepthToSpace" ? depthToSpace : spaceToDepth;
   return defineOp({
-    name: "DepthToSpace",
+    name,
     since,
     types: { T: types },
     inputs: { input: tensor("T") },
@@ -75,49 +82,32 @@ function depthToSpaceOp(since: number, types: readonly ElementType[], attrs: { r
       checkRank(call, "input", input, 4);
       if (input.shape === undefined) return {};
       const [batch, channels, height, width] = input.shape;
-      const fewer = divide(call, channels, blocksize * blocksize, "the channels", input.shape);
-      return { output: { shape: [batch, fewer, multiplyDims(height, blocksize), multiplyDims(width, blocksize)] } };
+      const area = blocksize * blocksize;
+      const fewer = (dim: Dim, by: number, what: string): Dim => divide(call, dim, by, what, input.shape!);
+      const shape =
+        name === "DepthToSpace"
+          ? [fewer(channels, area, "the channels"), multiplyDims(height, blocksize), multiplyDims(width, blocksize)]
+          : [
+              multiplyDims(channels, area),
+              fewer(height, blocksize, "the height"),
+              fewer(width, blocksize, "the width"),
+            ];
+      return { output: { shape: [batch, ...shape] } };
     },
     reference({ inputs, outputs, attrs: given }) {
-      if (inputs.input.size > 0) depthToSpace(inputs.input, outputs.output, given.blocksize, given.mode ?? "DCR");
-    },
-  });
-}
-
-function spaceToDepthOp(since: number, attrs: { readonly mode?: Attribute<Mode> }) {
-  return defineOp({
-    name: "SpaceToDepth",
-    since,
-    types: { T: plainTypes },
-    inputs: { input: tensor("T") },
-    outputs: { output: tensor("T") },
-    attrs: { blocksize: required(int()), ...attrs },
-    infer(call) {
-      const { input } = call.inputs;
-      const { blocksize } = call.attrs;
-      checkBlock(call, blocksize);
-      checkRank(call, "input", input, 4);
-      if (input.shape === undefined) return {};
-      const [batch, channels, height, width] = input.shape;
-      const more = multiplyDims(channels, blocksize * blocksize);
-      const h = divide(call, height, blocksize, "the height", input.shape);
-      const w = divide(call, width, blocksize, "the width", input.shape);
-      return { output: { shape: [batch, more, h, w] } };
-    },
-    reference({ inputs, outputs, attrs: given }) {
-      if (inputs.input.size > 0) spaceToDepth(inputs.input, outputs.output, given.blocksize, given.mode ?? "DCR");
+      if (inputs.input.size > 0) move(inputs.input, outputs.output, given.blocksize, given.mode ?? "DCR");
     },
   });
 }
 
 /** Moves channels into blocks of pixels, the block's place outermost in the channels. */
-export const DepthToSpace1 = depthToSpaceOp(1, classicTypes, {});
+export const DepthToSpace1 = blockOp("DepthToSpace", 1, classicTypes, {});
 
 /** Moves channels into blocks of pixels, the block's place outermost or innermost in the channels. */
-export const DepthToSpace11 = depthToSpaceOp(11, plainTypes, { mode: mode() });
+export const DepthToSpace11 = blockOp("DepthToSpace", 11, plainTypes, { mode: mode() });
 
 /** Moves blocks of pixels into channels, the block's place outermost in the channels. */
-export const SpaceToDepth1 = spaceToDepthOp(1, {});
+export const SpaceToDepth1 = blockOp("SpaceToDepth", 1, plainTypes, {});
 
 /** Moves blocks of pixels into channels, the block's place outermost or innermost in the channels. */
-export const SpaceToDepth28 = spaceToDepthOp(28, { mode: mode() });
+export const SpaceToDepth28 = blockOp("SpaceToDepth", 28, plainTypes, { mode: mode() });

@@ -1,10 +1,10 @@
 /** Gather, GatherElements and GatherND: elements picked by index. Move elements without looking at them. */
 import { int } from "../../graph/attribute.js";
-import { isKnown, isKnownShape, shapeText, unknownDim } from "../../graph/dim.js";
+import { isKnown, isKnownShape, unknownDim } from "../../graph/dim.js";
 import type { Fact } from "../../graph/fact.js";
 import { type CallContext, defineOp, tensor } from "../../graph/op.js";
 import { contentsOf, movedContents } from "../shared/rules/contents.js";
-import { checkIndices, readIndices } from "../shared/rules/indices.js";
+import { checkIndexShape, checkIndices, readIndices } from "../shared/rules/indices.js";
 import { plainTypes } from "../shared/rules/plain-types.js";
 import { normalizeAxis, unifyDims } from "../shared/rules/shapes.js";
 import { indexTypes } from "../shared/rules/types.js";
@@ -75,17 +75,7 @@ export const GatherElements = defineOp({
     const axis = normalizeAxis(call, call.attrs.axis, rank);
     if (indices === undefined) return { output: { shape: data!.map(unknownDim) } };
     if (data === undefined) return { output: { shape: indices } };
-    call.check(
-      data.length === indices.length,
-      () => `data ${shapeText(data)} and indices ${shapeText(indices)} must have the same rank`,
-    );
-    indices.forEach((dim, at) => {
-      const size = data[at];
-      call.check(
-        at === axis || !isKnown(dim) || !isKnown(size) || dim <= size,
-        () => `indices ${shapeText(indices)} must not exceed data ${shapeText(data)} in dimension ${at}`,
-      );
-    });
+    checkIndexShape(call, indices, data, axis);
     return { output: { shape: indices } };
   },
   looksAt: ["indices"],

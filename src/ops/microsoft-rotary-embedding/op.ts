@@ -11,25 +11,32 @@ import { rotateHead } from "../shared/loops/rotation.js";
 import { float64Scratch } from "../shared/loops/scratch.js";
 import { checkRank, unifyDims } from "../shared/rules/shapes.js";
 
+/** What both are. */
+const common = {
+  domain: "com.microsoft",
+  since: 1,
+  types: { T: ["float32", "float16", "bfloat16"] },
+  inputs: { input: tensor("T"), position_ids: tensor("int64"), cos_cache: tensor("T"), sin_cache: tensor("T") },
+  outputs: { output: tensor("T") },
+  effects: { output: reuse("input") },
+} as const;
+
+const attrs = {
+  interleaved: flag(false),
+  is_packed_batching: flag(false),
+  num_heads: int(0),
+  rotary_embedding_dim: int(0),
+  scale: float(1),
+};
+
 /**
  * Rotates the first `rotary_embedding_dim` values of each head; the rest passes. `scale` and `is_packed_batching` are accepted and
  * change nothing, as in onnxruntime's own kernels.
  */
 export const MicrosoftRotaryEmbedding = defineOp({
   name: "RotaryEmbedding",
-  domain: "com.microsoft",
-  since: 1,
-  types: { T: ["float32", "float16", "bfloat16"] },
-  inputs: { input: tensor("T"), position_ids: tensor("int64"), cos_cache: tensor("T"), sin_cache: tensor("T") },
-  outputs: { output: tensor("T") },
-  attrs: {
-    interleaved: flag(false),
-    is_packed_batching: flag(false),
-    num_heads: int(0),
-    rotary_embedding_dim: int(0),
-    scale: float(1),
-  },
-  effects: { output: reuse("input") },
+  ...common,
+  attrs,
 
   infer(call) {
     const { input, position_ids } = call.inputs;
@@ -78,21 +85,8 @@ export const MicrosoftRotaryEmbedding = defineOp({
  */
 export const MicrosoftMRotaryEmbedding = defineOp({
   name: "MRotaryEmbedding",
-  domain: "com.microsoft",
-  since: 1,
-  types: { T: ["float32", "float16", "bfloat16"] },
-  inputs: { input: tensor("T"), position_ids: tensor("int64"), cos_cache: tensor("T"), sin_cache: tensor("T") },
-  outputs: { output: tensor("T") },
-  attrs: {
-    interleaved: flag(false),
-    is_packed_batching: flag(false),
-    mrope_layout: int(0),
-    mrope_section: required(ints()),
-    num_heads: int(0),
-    rotary_embedding_dim: int(0),
-    scale: float(1),
-  },
-  effects: { output: reuse("input") },
+  ...common,
+  attrs: { ...attrs, mrope_layout: int(0), mrope_section: required(ints()) },
 
   infer(call) {
     const { mrope_layout: layout, mrope_section: section } = call.attrs;

@@ -2,7 +2,7 @@
  * MoE and QMoE on WASM: tokens are routed, and only the experts that are chosen are read. Products are those of MatMul and
  * MatMulNBits: an expert with a few tokens streams its weights, one with more meets them in panels.
  */
-import type { CallOf, Operand } from "../../graph/kernel.js";
+import type { Operand } from "../../graph/kernel.js";
 import { byteLengthOf } from "../../tensor/element-type.js";
 import { packedRowBytes, panelsAtOnce, quantizedBytes, scratchBytes } from "../../wasm-kernels/exports.js";
 import { elementCode, expertActivationCode } from "../../wasm-kernels/jobs.js";
@@ -11,20 +11,11 @@ import { isProductType, productParts } from "../shared/wasm/matmul.js";
 import { holdsSpecials } from "../shared/wasm/specials.js";
 import { codeOf, oneFloatType, partsFor } from "../shared/wasm/work.js";
 import { type ExpertOperands, expertsOf, floatBits, fusionOf, type ProductOperands, type WeightForm } from "./infer.js";
+import { type Call, formOf, given } from "./call.js";
 import { MoE, QMoE } from "./op.js";
-
-type Call = CallOf<typeof MoE> | CallOf<typeof QMoE>;
 
 /** Bytes of an expert's own job at the start of scratch. */
 const ownJob = 256;
-
-const formOf = (attrs: Call["attrs"]): WeightForm =>
-  "expert_weight_bits" in attrs
-    ? { bits: attrs.expert_weight_bits, blockSize: attrs.block_size }
-    : { bits: floatBits, blockSize: 0 };
-
-const given = (inputs: Call["inputs"]): Operand | undefined =>
-  "router_weights" in inputs ? inputs.router_weights : undefined;
 
 /** Each token's experts, weighed and summed. */
 export const experts: WasmKernel = wasmKernel([MoE, QMoE], {

@@ -2,16 +2,15 @@
  * MoE and QMoE on WebGPU: tokens are routed on the device, and each route's products read the weights of its own expert alone. A workgroup
  * sums up one element of a product.
  */
-import type { CallOf, Operand } from "../../graph/kernel.js";
+import type { Operand } from "../../graph/kernel.js";
 import { bindingCount, dispatchOf, invocationsOf, type Variable, variable } from "../../webgpu-kernels/shader-part.js";
 import { type WebgpuKernel, webgpuKernel, type WebgpuRecorder } from "../../webgpu-kernels/webgpu-kernel.js";
 import { isFloatType, perWord, range, read, workgroupsFor } from "../../webgpu-kernels/wgsl.js";
 import { elementWords } from "../shared/webgpu/element-words.js";
 import { functionsPart } from "../shared/webgpu/functions.js";
 import { expertsOf, floatBits, fusionOf, type ProductOperands, type WeightForm } from "./infer.js";
+import { type Call, formOf, given } from "./call.js";
 import { MoE, QMoE } from "./op.js";
-
-type Call = CallOf<typeof MoE> | CallOf<typeof QMoE>;
 
 /** Storage buffers that every device binds to one dispatch. */
 const mostBindings = 8;
@@ -21,14 +20,6 @@ const mostBytes = 2 ** 27;
 
 /** Invocations that share a sum. */
 const lanes = 64;
-
-const formOf = (attrs: Call["attrs"]): WeightForm =>
-  "expert_weight_bits" in attrs
-    ? { bits: attrs.expert_weight_bits, blockSize: attrs.block_size }
-    : { bits: floatBits, blockSize: 0 };
-
-const given = (inputs: Call["inputs"]): Operand | undefined =>
-  "router_weights" in inputs ? inputs.router_weights : undefined;
 
 const offsetOf = (operand: Operand | undefined): number => operand?.place.offset ?? 0;
 

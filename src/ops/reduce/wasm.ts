@@ -6,25 +6,7 @@ import { byteLengthOf } from "../../tensor/element-type.js";
 import { kindOf, plainOnly, type PlainType } from "../shared/wasm/elements.js";
 import { joinDimensions, type Layout, productOf } from "../shared/rules/layout.js";
 import { partsFor } from "../shared/wasm/work.js";
-import { axesOf, type Versions } from "./axes.js";
-import {
-  ReduceL1,
-  ReduceL1ByAttribute,
-  ReduceL2,
-  ReduceL2ByAttribute,
-  ReduceMax,
-  ReduceMaxByAttribute,
-  ReduceMean,
-  ReduceMeanByAttribute,
-  ReduceMin,
-  ReduceMinByAttribute,
-  ReduceProd,
-  ReduceProdByAttribute,
-  ReduceSum,
-  ReduceSumByAttribute,
-  ReduceSumSquare,
-  ReduceSumSquareByAttribute,
-} from "./op.js";
+import { axesOf, reductions, type Versions } from "./axes.js";
 
 type Fold = keyof typeof foldOperation;
 
@@ -94,25 +76,25 @@ function recordReduction(
 }
 
 /** The sum of elements. */
-export const reduceSum: WasmKernel = reducing([ReduceSumByAttribute, ReduceSum], "sum");
+export const reduceSum: WasmKernel = reducing(reductions.Sum, "sum");
 
 /** The mean of elements. */
-export const reduceMean: WasmKernel = reducing([ReduceMeanByAttribute, ReduceMean], "mean");
+export const reduceMean: WasmKernel = reducing(reductions.Mean, "mean");
 
 /** The product of elements. */
-export const reduceProd: WasmKernel = reducing([ReduceProdByAttribute, ReduceProd], "product");
+export const reduceProd: WasmKernel = reducing(reductions.Prod, "product");
 
 /** The greatest element. */
-export const reduceMax: WasmKernel = reducing([ReduceMaxByAttribute, ReduceMax], "maximum");
+export const reduceMax: WasmKernel = reducing(reductions.Max, "maximum");
 
 /** The least element. */
-export const reduceMin: WasmKernel = reducing([ReduceMinByAttribute, ReduceMin], "minimum");
+export const reduceMin: WasmKernel = reducing(reductions.Min, "minimum");
 
 /** The sum of absolute values. */
-export const reduceL1: WasmKernel = reducing([ReduceL1ByAttribute, ReduceL1], "absoluteSum");
+export const reduceL1: WasmKernel = reducing(reductions.L1, "absoluteSum");
 
 /** The sum of squares. */
-export const reduceSumSquare: WasmKernel = reducing([ReduceSumSquareByAttribute, ReduceSumSquare], "squareSum");
+export const reduceSumSquare: WasmKernel = reducing(reductions.SumSquare, "squareSum");
 
 /** The root of the sum of squares. */
-export const reduceL2: WasmKernel = reducing([ReduceL2ByAttribute, ReduceL2], "norm");
+export const reduceL2: WasmKernel = reducing(reductions.L2, "norm");

@@ -5,29 +5,7 @@ import { isShaderType, scalarOf } from "../../webgpu-kernels/wgsl.js";
 import { functionsPart } from "../shared/webgpu/functions.js";
 import { acceptsRows, reduceRows, type RowWork } from "../shared/webgpu/row-phases.js";
 import { isFloat } from "../shared/webgpu/types.js";
-import { axesOf, type Versions } from "./axes.js";
-import {
-  ReduceL1,
-  ReduceL1ByAttribute,
-  ReduceL2,
-  ReduceL2ByAttribute,
-  ReduceLogSum,
-  ReduceLogSumByAttribute,
-  ReduceLogSumExp,
-  ReduceLogSumExpByAttribute,
-  ReduceMax,
-  ReduceMaxByAttribute,
-  ReduceMean,
-  ReduceMeanByAttribute,
-  ReduceMin,
-  ReduceMinByAttribute,
-  ReduceProd,
-  ReduceProdByAttribute,
-  ReduceSum,
-  ReduceSumByAttribute,
-  ReduceSumSquare,
-  ReduceSumSquareByAttribute,
-} from "./op.js";
+import { axesOf, reductions, type Versions } from "./axes.js";
 
 /** What a reduction does with the elements of a type; undefined where whole numbers need more than their bits. */
 type Fold = (type: ElementType) => Pick<RowWork, "phases" | "result" | "uses"> | undefined;
@@ -84,14 +62,14 @@ const logSumExp: Fold = (type) =>
       }
     : undefined;
 
-function reduction(name: string, byInput: Versions[1], byAttribute: Versions[0], fold: Fold): WebgpuKernel {
+function reduction(name: string, versions: Versions, fold: Fold): WebgpuKernel {
   const family = webgpuFamily<RowWork>({
     accepts: acceptsRows,
     record(work, recorder) {
       if (work.output.place.size > 0) recorder.dispatch(reduceRows(work, recorder));
     },
   });
-  return family([byAttribute, byInput], (call) => {
+  return family(versions, (call) => {
     const { data: input } = call.inputs;
     const axes = axesOf(call);
     if (axes === undefined) return "the axes are data";
@@ -102,66 +80,43 @@ function reduction(name: string, byInput: Versions[1], byAttribute: Versions[0],
 }
 
 /** The sum of elements. */
-export const reduceSum: WebgpuKernel = reduction("reduceSum", ReduceSum, ReduceSumByAttribute, sumOf("x"));
+export const reduceSum: WebgpuKernel = reduction("reduceSum", reductions.Sum, sumOf("x"));
 
 /** The mean of elements. */
 export const reduceMean: WebgpuKernel = reduction(
   "reduceMean",
-  ReduceMean,
-  ReduceMeanByAttribute,
+  reductions.Mean,
   sumOf("x", (total) => `${total} / f32(p.length)`, true),
 );
 
 /** The product of elements. */
-export const reduceProd: WebgpuKernel = reduction("reduceProd", ReduceProd, ReduceProdByAttribute, product);
+export const reduceProd: WebgpuKernel = reduction("reduceProd", reductions.Prod, product);
 
 /** The greatest element. */
-export const reduceMax: WebgpuKernel = reduction(
-  "reduceMax",
-  ReduceMax,
-  ReduceMaxByAttribute,
-  extreme("larger", "max"),
-);
+export const reduceMax: WebgpuKernel = reduction("reduceMax", reductions.Max, extreme("larger", "max"));
 
 /** The least element. */
-export const reduceMin: WebgpuKernel = reduction(
-  "reduceMin",
-  ReduceMin,
-  ReduceMinByAttribute,
-  extreme("smaller", "min"),
-);
+export const reduceMin: WebgpuKernel = reduction("reduceMin", reductions.Min, extreme("smaller", "min"));
 
 /** The sum of absolute values. */
-export const reduceL1: WebgpuKernel = reduction("reduceL1", ReduceL1, ReduceL1ByAttribute, sumOf("abs(x)"));
+export const reduceL1: WebgpuKernel = reduction("reduceL1", reductions.L1, sumOf("abs(x)"));
 
 /** The root of the sum of squares. */
 export const reduceL2: WebgpuKernel = reduction(
   "reduceL2",
-  ReduceL2,
-  ReduceL2ByAttribute,
+  reductions.L2,
   sumOf("x * x", (total) => `sqrt(${total})`, true),
 );
 
 /** The sum of squares. */
-export const reduceSumSquare: WebgpuKernel = reduction(
-  "reduceSumSquare",
-  ReduceSumSquare,
-  ReduceSumSquareByAttribute,
-  sumOf("x * x"),
-);
+export const reduceSumSquare: WebgpuKernel = reduction("reduceSumSquare", reductions.SumSquare, sumOf("x * x"));
 
 /** The logarithm of the sum. */
 export const reduceLogSum: WebgpuKernel = reduction(
   "reduceLogSum",
-  ReduceLogSum,
-  ReduceLogSumByAttribute,
+  reductions.LogSum,
   sumOf("x", (total) => `logarithm(${total})`, true, [functionsPart("logarithm")]),
 );
 
 /** The logarithm of the sum of exponentials. */
-export const reduceLogSumExp: WebgpuKernel = reduction(
-  "reduceLogSumExp",
-  ReduceLogSumExp,
-  ReduceLogSumExpByAttribute,
-  logSumExp,
-);
+export const reduceLogSumExp: WebgpuKernel = reduction("reduceLogSumExp", reductions.LogSumExp, logSumExp);

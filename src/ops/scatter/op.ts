@@ -5,7 +5,7 @@ import { update } from "../../graph/effect.js";
 import type { Fact } from "../../graph/fact.js";
 import { type CallContext, defineOp, tensor } from "../../graph/op.js";
 import type { ElementType } from "../../tensor/element-type.js";
-import { checkIndices } from "../shared/rules/indices.js";
+import { checkIndexShape, checkIndices } from "../shared/rules/indices.js";
 import { classicTypes, plainTypes } from "../shared/rules/plain-types.js";
 import { normalizeAxis, unifyDims } from "../shared/rules/shapes.js";
 import { indexTypes } from "../shared/rules/types.js";
@@ -34,19 +34,7 @@ function inferElements(
   if (data === undefined) return { output: { shape: undefined } };
   call.check(data.length > 0, "data must have at least 1 dimension, got a scalar");
   const axis = normalizeAxis(call, axisGiven, data.length);
-  if (indices !== undefined) {
-    call.check(
-      indices.length === data.length,
-      () => `data ${shapeText(data)} and indices ${shapeText(indices)} must have the same rank`,
-    );
-    indices.forEach((dim, at) => {
-      const size = data[at];
-      call.check(
-        at === axis || !isKnown(dim) || !isKnown(size) || dim <= size,
-        () => `indices ${shapeText(indices)} must not exceed data ${shapeText(data)} in dimension ${at}`,
-      );
-    });
-  }
+  if (indices !== undefined) checkIndexShape(call, indices, data, axis);
   return { output: { shape: data } };
 }
 

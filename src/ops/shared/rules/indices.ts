@@ -1,4 +1,5 @@
 /** Reading index tensors: negative indices counted from the end, every index checked before anything is written. */
+import { isKnown, type Shape, shapeText } from "../../../graph/dim.js";
 import { type Fact, knownView } from "../../../graph/fact.js";
 import type { CallContext } from "../../../graph/op.js";
 import { isWide, readBigInts, readNumbers } from "../../../tensor/access.js";
@@ -14,6 +15,21 @@ function coordinates(shape: readonly number[], position: number): string {
     rest = Math.floor(rest / shape[axis]);
   }
   return `[${result.join(",")}]`;
+}
+
+/** Fails for indices, an index an element, that have another rank than the data or are longer along another axis than theirs. */
+export function checkIndexShape(call: CallContext, indices: Shape, data: Shape, axis: number): void {
+  call.check(
+    data.length === indices.length,
+    () => `data ${shapeText(data)} and indices ${shapeText(indices)} must have the same rank`,
+  );
+  indices.forEach((dim, at) => {
+    const size = data[at];
+    call.check(
+      at === axis || !isKnown(dim) || !isKnown(size) || dim <= size,
+      () => `indices ${shapeText(indices)} must not exceed data ${shapeText(data)} in dimension ${at}`,
+    );
+  });
 }
 
 /** Fails where `readIndices` would, as far as the indices are known. `sizes` are those of the dimensions they point into, by turns. */

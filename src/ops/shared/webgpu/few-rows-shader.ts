@@ -6,7 +6,7 @@ import type { Operand } from "../../../graph/kernel.js";
 import type { ShaderPart } from "../../../webgpu-kernels/shader-part.js";
 import { openOf, pack, perWord, range } from "../../../webgpu-kernels/wgsl.js";
 import { columns, type FewRowsDivision, partsBytes, planeOf } from "./few-rows-division.js";
-import type { RowQuads, Weights } from "./product-operands.js";
+import { chunkLoads, type RowQuads, type Weights } from "./product-operands.js";
 
 /** One product of few rows. Its result has n columns, or n / 2 where pairs of them are a gate and what it lets through. */
 export interface FewRowsProduct {
@@ -117,16 +117,7 @@ fn store(row: u32, first: u32, given: vec4f) {
 
   /** Loads chunks from `start` on. */
   load(start: string): string {
-    const { ahead, lanes } = this.#division;
-    return range(ahead)
-      .flatMap((step) => [
-        `let at${step} = ${start} + ${step * lanes}u + lane;`,
-        ...range(columns).map(
-          (column) =>
-            `let w${step}_${column} = weightChunk(n${column}, min(at${step}, ${this.#work.weights.chunks - 1}u));`,
-        ),
-      ])
-      .join("\n  ");
+    return chunkLoads(start, columns, this.#work.weights, this.#division).join("\n  ");
   }
 
   /** Brings rows into workgroup memory, quads of a chunk apart, so that lanes with neighbouring chunks read neighbours; and sums up their squares. */

@@ -7,11 +7,11 @@ import type { Operand } from "../../../graph/kernel.js";
 import { invocationsOf, type ShaderPart, variable } from "../../../webgpu-kernels/shader-part.js";
 import type { DeviceTraits, Dispatch, Temporary, WebgpuRecorder } from "../../../webgpu-kernels/webgpu-kernel.js";
 import type { Tile } from "../../../webgpu-kernels/tuning.js";
-import { range } from "../../../webgpu-kernels/wgsl.js";
+import { range, registersFor, unrolled } from "../../../webgpu-kernels/wgsl.js";
 import { functionsPart } from "./functions.js";
 import { gridProduct, type GridProduct } from "./product-grid.js";
 import { type ByteCells, stridedFloats } from "./product-operands.js";
-import { eachLoad, invocationsOf as threadsOf, sharesOf, tileFor } from "./product-tiles.js";
+import { eachLoad, invocationsOf as threadsOf, shaderCode, sharesOf, type TileCode, tileFor } from "./product-tiles.js";
 
 /** Values that share a scale: blocks of weights are whole numbers of these. */
 const block = 32;
@@ -38,7 +38,7 @@ export function recordBytes({ a, cells, ...work }: BytesProduct, recorder: Webgp
   const product = gridProduct(
     { ...work, batch: [], left: leftPart(bytes, scales, blocks), right: cells },
     [Math.ceil(work.n / tile.columns), Math.ceil(m / tile.rows), 1],
-    (_, store) => bytesCode(tile, cells, store),
+    (_, store) => shaderCode(tile, bytesCode(tile, cells), "let batch = 0u;", store),
     device,
   );
   if (product === undefined) return false;
@@ -121,7 +121,7 @@ fn leftScale(row: u32, k: u32) -> f32 { return ${factors.at(`row * p.blocks + mi
   };
 }
 
-function bytesCode(tile: Tile, cells: ByteCells, store: (sums: string) => string): string {
+function bytesCode(tile: Tile, cells: ByteCells): TileCode {
   const { rows, columns, depth, down, across } = tile;
   const threads = threadsOf(tile);
   const each = depth / cell; // cells of a row
@@ -137,9 +137,6 @@ function bytesCode(tile: Tile, cells: ByteCells, store: (sums: string) => string
   const part = (index: string): string => `(${index} / ${sides.right * each}u % 4u)`;
   const rightAt = (index: string): string => `(${index} / ${sides.right}u % ${each}u)`;
   const { own, quads } = sharesOf(tile);
-  const registers = range(Math.ceil(counts.left / threads))
-    .map((at) => `var left${at}: vec4u; var leftScale${at}: f32;`)
-    .concat(range(Math.ceil(counts.right / threads)).map((at) => `var weight${at}: ${cells.loaded};`));
   const load = (
     front: string,
   ): string => `${eachLoad(counts.left, threads, (index, at) => `{ let own = min(firstRow + ${row(index)}, p.m - 1u); let k = ${front} + ${leftAt(index)} * ${cell}u; left${at} = leftCell(own, k); leftScale${at} = leftScale(own, k); }`)}
@@ -147,30 +144,17 @@ function bytesCode(tile: Tile, cells: ByteCells, store: (sums: string) => string
   const put = `${eachLoad(counts.left, threads, (index, at) => `leftTile[${leftAt(index)} * ${rows}u + ${row(index)}] = left${at}; if (${leftAt(index)} == 0u) { leftScales_[${row(index)}] = leftScale${at}; }`)}
     ${eachLoad(counts.right, threads, (index, at) => `{ let at = ${part(index)} * ${wide}u + ${quad(index)}; rightTile[${rightAt(index)} * ${columns}u + at] = ${cells.bytes(`weight${at}`)}; if (${rightAt(index)} == 0u) { rightScales[at] = ${cells.scale(`weight${at}`)}; } }`)}`;
   const letters = ["x", "y", "z", "w"];
-  const sums = own.flatMap((i) => quads.map((j) => ({ i, j, name: `c${i}_${j}` })));
   const cellsOf = range(each);
-  return `
+  return {
+    memory: `
 var<workgroup> leftTile: array<vec4u, ${each * rows}>;
 var<workgroup> rightTile: array<vec4u, ${each * columns}>;
 var<workgroup> leftScales_: array<f32, ${rows}>;
-var<workgroup> rightScales: array<f32, ${columns}>;
-@compute @workgroup_size(${threads}) fn main(
-  @builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) local: u32,
-) {
-  let batch = 0u;
-  let firstRow = group.y * ${rows}u;
-  let firstColumn = group.x * ${columns}u;
-  let x = local % ${across}u;
-  let y = local / ${across}u;
-  ${sums.map(({ name }) => `var ${name} = vec4f();`).join(" ")}
-  ${registers.join(" ")}
-  ${load("0u")}
-  for (var start = 0u; start < p.k; start += ${depth}u) {
-    ${put}
-    workgroupBarrier();
-    let next = start + ${depth}u;
-    ${load("next")}
-    ${own.map((i) => `${cellsOf.map((at) => `let a${i}_${at} = leftTile[${at * rows + i * down}u + y];`).join(" ")} let s${i} = leftScales_[${i * down}u + y];`).join("\n    ")}
+var<workgroup> rightScales: array<f32, ${columns}>;`,
+    registers: `${unrolled(Math.ceil(counts.left / threads), (at) => `var left${at}: vec4u; var leftScale${at}: f32;`, " ")} ${registersFor(counts.right, threads, "weight", cells.loaded)}`,
+    load,
+    put,
+    multiply: `${own.map((i) => `${cellsOf.map((at) => `let a${i}_${at} = leftTile[${at * rows + i * down}u + y];`).join(" ")} let s${i} = leftScales_[${i * down}u + y];`).join("\n    ")}
     ${quads
       .flatMap((j) =>
         range(4).map(
@@ -185,19 +169,6 @@ var<workgroup> rightScales: array<f32, ${columns}>;
         .join(" ")} }`,
         ),
       )
-      .join("\n    ")}
-    workgroupBarrier();
-  }
-  ${sums
-    .map(
-      ({ i, j, name }) => `{
-    let row = firstRow + ${i * down}u + y;
-    let column = firstColumn + ${4 * j * across}u + x * 4u;
-    if (row < p.m && column < p.n) {
-      ${store(name)}
-    }
-  }`,
-    )
-    .join("\n  ")}
-}`;
+      .join("\n    ")}`,
+  };
 }

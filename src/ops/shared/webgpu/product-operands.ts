@@ -345,3 +345,17 @@ function rowsAlongK(
   ${rows.set("n * p.words + word", pack(b.type, values))}`,
   });
 }
+
+/** Lines that load an invocation's chunks of so many columns `n0`, `n1`, … from `start` on: `ahead` of each, a team's lanes beside each other. */
+export const chunkLoads = (
+  start: string,
+  columns: number,
+  { chunks }: Weights,
+  { lanes, ahead }: { readonly lanes: number; readonly ahead: number },
+): readonly string[] =>
+  range(ahead).flatMap((step) => [
+    `let at${step} = ${start} + ${step * lanes}u + lane;`,
+    ...range(columns).map(
+      (column) => `let w${step}_${column} = weightChunk(n${column}, min(at${step}, ${chunks - 1}u));`,
+    ),
+  ]);

@@ -44,7 +44,7 @@ export function tileFor(
 }
 
 /** How a shader is written for a tile: operands' own parts, and what they are told by. */
-interface TileCode {
+export interface TileCode {
   /** Workgroup memory. */
   readonly memory: string;
   /** From the front of a tile to loads on their way, in registers that are declared once. */
@@ -52,8 +52,6 @@ interface TileCode {
   readonly load: (front: string) => string;
   readonly put: string;
   readonly multiply: string;
-  /** Sums that begin as zero, besides those of float32. */
-  readonly sums: string;
 }
 
 /** The name of four sums: row `i` of an invocation, its quad `j` of columns. */
@@ -135,7 +133,6 @@ var<workgroup> rightTile: array<vec4f, ${(depth / 4) * columns}>;`,
         )
         .join("\n      ")}
     }`,
-    sums: "",
   };
 }
 
@@ -204,12 +201,11 @@ var<workgroup> rightTile: array<vec4<f16>, ${depth * wide}>;`,
           .join("\n        ")}
       }
     }`,
-    sums: "",
   };
 }
 
-/** The whole shader. */
-function shaderCode(tile: Tile, code: TileCode, starts: string, store: (sums: string) => string): string {
+/** The whole shader; `begin` says which `batch` a workgroup is of, and where its operands start. */
+export function shaderCode(tile: Tile, code: TileCode, begin: string, store: (sums: string) => string): string {
   const { rows, columns, depth, down, across } = tile;
   const { own, quads } = sharesOf(tile);
   const sums = own.flatMap((i) => quads.map((j) => ({ i, j, name: sumOf(i, j) })));
@@ -217,8 +213,7 @@ function shaderCode(tile: Tile, code: TileCode, starts: string, store: (sums: st
 @compute @workgroup_size(${invocationsOf(tile)}) fn main(
   @builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) local: u32,
 ) {
-  let batch = group.z;
-  ${starts}
+  ${begin}
   let firstRow = group.y * ${rows}u;
   let firstColumn = group.x * ${columns}u;
   let x = local % ${across}u;
@@ -262,7 +257,7 @@ function tileProduct<Eights extends FloatEights | HalfEights>(
   return gridProduct(
     work,
     [Math.ceil(n / tile.columns), Math.ceil(m / tile.rows), matrices],
-    (starts, store) => shaderCode(tile, codeOf(tile, work), starts, store),
+    (starts, store) => shaderCode(tile, codeOf(tile, work), `let batch = group.z;\n  ${starts}`, store),
     device,
     element === 2 ? ["f16"] : [],
   );

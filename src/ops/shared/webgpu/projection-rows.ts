@@ -23,7 +23,7 @@ import type { DeviceTraits, Dispatch } from "../../../webgpu-kernels/webgpu-kern
 import { pack, packing, perWord, powerOfTwo, range, unrolled, workgroupsFor } from "../../../webgpu-kernels/wgsl.js";
 import { aloneTeam } from "./few-rows-division.js";
 import { functionsPart } from "./functions.js";
-import { dotOf, type Weights } from "./product-operands.js";
+import { chunkLoads, dotOf, type Weights } from "./product-operands.js";
 
 /** One product of one row. Its result has n columns, or n / 2 where pairs of them are a gate and what it lets through. */
 interface RowProjection {
@@ -315,16 +315,8 @@ ${this.#isDirect ? "" : sums}`;
 
   /** Loads chunks of all columns, from `start` on. */
   #load(start: string): string {
-    const { lanes, columns, ahead } = this.#division;
-    return range(ahead)
-      .flatMap((step) => [
-        `let at${step} = ${start} + ${step * lanes}u + lane;`,
-        ...range(columns).map(
-          (column) =>
-            `let w${step}_${column} = weightChunk(n${column}, min(at${step}, ${this.#work.weights.chunks - 1}u));`,
-        ),
-      ])
-      .join("\n    ");
+    const { columns } = this.#division;
+    return chunkLoads(start, columns, this.#work.weights, this.#division).join("\n    ");
   }
 
   /** Multiplies the chunks of one load. */
