@@ -12,6 +12,7 @@ import { expNegative } from "./exponential";
 import { readRow, widthOf, writeRow } from "./float-types";
 import { shareStart, splitStart } from "./share";
 import { gain } from "./simd";
+import { isMarked } from "./specials";
 
 /** Attention, in all its kernels. Strides serve [batch, heads, length, size] and [batch, length, heads · size] alike. */
 @unmanaged
@@ -117,8 +118,8 @@ function decodeTask<T>(job: Attention, sample: i32, kvHead: i32, split: i32, fro
   const value = job.value + (sample * job.valueSample + kvHead * job.valueHead) * <i32>sizeof<T>();
   for (let block = from; block < to; block += BLOCK) {
     const rows = min(BLOCK, to - block);
-    scoreRows<T>(key + block * keyBytes, keyBytes, rows, queries, size, heads, scores);
-    meetSpecials<T>(key + block * keyBytes, keyBytes, rows, queries, size, heads, scores, false, false);
+    const met = scoreRows<T>(key + block * keyBytes, keyBytes, rows, queries, size, heads, scores);
+    if (isMarked(met)) meetSpecials<T>(key + block * keyBytes, keyBytes, rows, queries, size, heads, scores, false, false);
     let hidden = 0;
     for (let head = 0; head < heads; head++) {
       const scoresRow = scores + <usize>head * APART;
@@ -128,8 +129,8 @@ function decodeTask<T>(job: Attention, sample: i32, kvHead: i32, split: i32, fro
       if (factor != 1) scaleWoven(accumulators, head, heads, valueSize, factor);
     }
     // Values of hidden keys may be anything: nothing times NaN is not nothing.
-    addRows<T>(value + block * valueBytes, valueBytes, rows, scores, valueSize, heads, accumulators, hidden != 0);
-    meetSpecials<T>(value + block * valueBytes, valueBytes, rows, accumulators, valueSize, heads, scores, true, hidden != 0);
+    const added = addRows<T>(value + block * valueBytes, valueBytes, rows, scores, valueSize, heads, accumulators, hidden != 0);
+    if (isMarked(added)) meetSpecials<T>(value + block * valueBytes, valueBytes, rows, accumulators, valueSize, heads, scores, true, hidden != 0);
   }
   for (let head = 0; head < heads; head++) {
     unweave(accumulators, row, head, heads, valueSize);

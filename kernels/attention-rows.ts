@@ -11,6 +11,7 @@
  * the head's size rounded up to whole vectors and zero behind its end.
  */
 import { fma, load4, loadTail, sum, sums, zero } from "./simd";
+import { markOf, markRow, markRows } from "./specials";
 
 /** Keys of a block. */
 export const BLOCK: i32 = 1024;
@@ -54,11 +55,13 @@ export function streamRows(rows: i32, streams: i32): i32 {
 /** Two rows, `span` bytes apart, against four queries. */
 // @ts-ignore: decorator
 @inline
-function score2x4<T>(k: usize, span: usize, q: usize, bytes: usize, scores: usize, step: usize): void {
+function score2x4<T>(k: usize, span: usize, q: usize, bytes: usize, scores: usize, step: usize): u64 {
   let a0 = zero(), a1 = a0, a2 = a0, a3 = a0, b0 = a0, b1 = a0, b2 = a0, b3 = a0;
+  let mark: u64 = 0;
   const end = q + (bytes << 2);
   do {
     const r0 = load4<T>(k), r1 = load4<T>(k + span);
+    mark |= markOf<T>(k) | markOf<T>(k + span);
     let x = v128.load(q);
     a0 = fma(r0, x, a0);
     b0 = fma(r1, x, b0);
@@ -76,6 +79,7 @@ function score2x4<T>(k: usize, span: usize, q: usize, bytes: usize, scores: usiz
   } while (q < end);
   storeApart(scores, APART, sums(a0, a1, a2, a3));
   storeApart(scores + step, APART, sums(b0, b1, b2, b3));
+  return mark;
 }
 
 /** Three rows against three queries: k, the one `span` and the one `span2` behind it. */
@@ -182,15 +186,17 @@ function storeApart(p: usize, step: usize, values: v128): void {
   v128.store_lane<f32>(p + 3 * step, values, 3);
 }
 
-/** scores[head][i] = row i of k · query of head, for `rows` rows that lie `rowBytes` apart. */
-export function scoreRows<T>(k: usize, rowBytes: usize, rows: i32, q: usize, size: i32, heads: i32, scores: usize): void {
+/** scores[head][i] = row i of k · query of head, for `rows` rows that lie `rowBytes` apart; their mark (specials.ts). */
+export function scoreRows<T>(k: usize, rowBytes: usize, rows: i32, q: usize, size: i32, heads: i32, scores: usize): u64 {
+  let mark: u64 = 0;
   for (let left = heads; left > 0; ) {
     const chunk = chunkOf(left);
-    scoreChunk<T>(k, rowBytes, rows, q, size, chunk, scores);
+    mark |= scoreChunk<T>(k, rowBytes, rows, q, size, chunk, scores);
     left -= chunk;
     scores += chunk * APART;
     q += chunk * headBytes(size);
   }
+  return mark;
 }
 
 /** Brings two lines into the first cache. */
@@ -213,60 +219,74 @@ export function touch(p: usize): void {
 export function scoreRun4<T>(
   k: usize, span: usize, rowBytes: usize, rows: i32, q: usize, qStep: usize, bytes: usize, scores: usize, scoresStep: usize, step: usize,
   ahead: usize, aheadStep: usize,
-): void {
+): u64 {
+  let mark: u64 = 0;
   for (const end = k + rows * rowBytes; k < end; k += rowBytes, q += qStep, scores += scoresStep, ahead += aheadStep) {
     touch(ahead);
-    score2x4<T>(k, span, q, bytes, scores, step);
+    mark |= score2x4<T>(k, span, q, bytes, scores, step);
   }
+  return mark;
 }
 
 /** The same of runs `span` and `span2` bytes behind the first, against three queries. */
 export function scoreRun3<T>(
   k: usize, span: usize, span2: usize, rowBytes: usize, rows: i32, q: usize, bytes: usize, scores: usize, step: usize,
-): void {
+): u64 {
+  let mark: u64 = 0;
   for (const end = k + rows * rowBytes; k < end; k += rowBytes, scores += 4) {
+    mark |= markRows<T>(k, span, k + span2, 0, <i32>bytes >> 2);
     score3x3<T>(k, span, span2, q, bytes, scores, step);
   }
+  return mark;
 }
 
 /** The same of a run `span` bytes behind the first, and of two further ones from k2 on, against two queries. */
 export function scoreRun2<T>(
   k: usize, span: usize, k2: usize, span2: usize, rowBytes: usize, rows: i32, q: usize, bytes: usize, scores: usize, step: usize,
-): void {
+): u64 {
+  let mark: u64 = 0;
   for (const end = k + rows * rowBytes; k < end; k += rowBytes, k2 += rowBytes, scores += 4) {
+    mark |= markRows<T>(k, span, k2, span2, <i32>bytes >> 2);
     score4x2<T>(k, span, k2, span2, q, bytes, scores, step);
   }
+  return mark;
 }
 
 /** The same against one query. */
 export function scoreRun1<T>(
   k: usize, span: usize, k2: usize, span2: usize, rowBytes: usize, rows: i32, q: usize, bytes: usize, scores: usize, step: usize,
-): void {
+): u64 {
+  let mark: u64 = 0;
   for (const end = k + rows * rowBytes; k < end; k += rowBytes, k2 += rowBytes, scores += 4) {
+    mark |= markRows<T>(k, span, k2, span2, <i32>bytes >> 2);
     score4x1<T>(k, span, k2, span2, q, bytes, scores, step);
   }
+  return mark;
 }
 
 /** The same for one chunk of heads. */
-function scoreChunk<T>(k: usize, rowBytes: usize, rows: i32, q: usize, size: i32, chunk: i32, scores: usize): void {
+function scoreChunk<T>(k: usize, rowBytes: usize, rows: i32, q: usize, size: i32, chunk: i32, scores: usize): u64 {
   const bytes = headBytes(size);
   const streams = streamsOf(chunk);
+  let mark: u64 = 0;
   let left = rows;
   while (left >= streams && !(size & 3)) {
     const count = streamRows(left, streams);
     const span = <usize>count * rowBytes;
     const step = (<usize>count) << 2;
-    if (chunk == 4) scoreRun4<T>(k, span, rowBytes, count, q, 0, bytes, scores, 4, step, q, 0);
-    else if (chunk == 3) scoreRun3<T>(k, span, 2 * span, rowBytes, count, q, bytes, scores, step);
-    else if (chunk == 2) scoreRun2<T>(k, span, k + 2 * span, span, rowBytes, count, q, bytes, scores, step);
-    else scoreRun1<T>(k, span, k + 2 * span, span, rowBytes, count, q, bytes, scores, step);
+    if (chunk == 4) mark |= scoreRun4<T>(k, span, rowBytes, count, q, 0, bytes, scores, 4, step, q, 0);
+    else if (chunk == 3) mark |= scoreRun3<T>(k, span, 2 * span, rowBytes, count, q, bytes, scores, step);
+    else if (chunk == 2) mark |= scoreRun2<T>(k, span, k + 2 * span, span, rowBytes, count, q, bytes, scores, step);
+    else mark |= scoreRun1<T>(k, span, k + 2 * span, span, rowBytes, count, q, bytes, scores, step);
     k += streams * span;
     scores += streams * step;
     left -= streams * count;
   }
   for (; left > 0; left--, k += rowBytes, scores += 4) {
+    mark |= markRow<T>(k, size);
     for (let head = 0; head < chunk; head++) {
       store<f32>(scores + head * APART, score1x1<T>(k, q + head * 16, chunk << 4, size));
     }
   }
+  return mark;
 }

@@ -12,6 +12,7 @@ import { add1x1, addRun1, addRun2, addRun3, addRun4 } from "./attention-values";
 import { PagedAttention } from "./paged-decode";
 import { readIndex, scaleOf, unpackRow } from "./pages";
 import { byteGain } from "./simd";
+import { isMarked, markRow } from "./specials";
 
 /** Rows that a tile holds. */
 export const TILE: i32 = 32;
@@ -127,19 +128,16 @@ export function scaleScores(job: PagedAttention, walk: Walk, row: usize): void {
 
 /** scores[head][i] = row i · query of head */
 export function scorePages<T>(job: PagedAttention, walk: Walk): void {
-  walkChunks<T>(job, walk, false);
-  walkSpecials<T>(walk, false);
+  if (isMarked(walkChunks<T>(job, walk, false))) walkSpecials<T>(walk, false);
 }
 
 /** accumulator[head] += Σ weights[head][i] · row i */
 export function addPages<T>(job: PagedAttention, walk: Walk): void {
-  walkChunks<T>(job, walk, true);
-  walkSpecials<T>(walk, true);
+  if (isMarked(walkChunks<T>(job, walk, true))) walkSpecials<T>(walk, true);
 }
 
 /** What infinities and NaN among the rows do to scores or sums. */
 function walkSpecials<T>(walk: Walk, adds: bool): void {
-  if (isFloat<T>() || isSigned<T>()) return;
   for (let row = 0, rows = 0; row < walk.rows; row += rows) {
     rows = runAt(walk, row, walk.rows - row);
     let p = rowAt(walk, row) + walk.pageHead * walk.headStep;
@@ -150,14 +148,17 @@ function walkSpecials<T>(walk: Walk, adds: bool): void {
   }
 }
 
-function walkChunks<T>(job: PagedAttention, walk: Walk, adds: bool): void {
+/** One of the passes; the mark of the rows. */
+function walkChunks<T>(job: PagedAttention, walk: Walk, adds: bool): u64 {
   const group = walk.group;
-  if (group >= 4) walkHeads<T>(job, walk, 4, 0, group >> 2, adds);
-  if (group & 3) walkHeads<T>(job, walk, group & 3, group & ~3, 1, adds);
+  let mark: u64 = 0;
+  if (group >= 4) mark = walkHeads<T>(job, walk, 4, 0, group >> 2, adds);
+  if (group & 3) mark |= walkHeads<T>(job, walk, group & 3, group & ~3, 1, adds);
+  return mark;
 }
 
-/** One of the passes for `chunks` chunks of `chunk` heads each, from the head `head` of each group on. */
-function walkHeads<T>(job: PagedAttention, walk: Walk, chunk: i32, head: i32, chunks: i32, adds: bool): void {
+/** The same for `chunks` chunks of `chunk` heads each, from the head `head` of each group on. */
+function walkHeads<T>(job: PagedAttention, walk: Walk, chunk: i32, head: i32, chunks: i32, adds: bool): u64 {
   const size = walk.size;
   const bytes = headBytes(size);
   const streams = streamsOf(chunk);
@@ -168,6 +169,7 @@ function walkHeads<T>(job: PagedAttention, walk: Walk, chunk: i32, head: i32, ch
   const longest = tile ? TILE / streams : walk.headStep < walk.rowStep ? 1 : i32.MAX_VALUE;
   const vectors = walk.vectors + <usize>head * bytes;
   let scores = walk.scores + <usize>head * APART;
+  let mark: u64 = 0;
   let first = 0;
   let left = walk.rows;
   while (left >= streams && !(size & 3)) {
@@ -204,24 +206,24 @@ function walkHeads<T>(job: PagedAttention, walk: Walk, chunk: i32, head: i32, ch
         // One row of each stream, through all heads.
         let q = vectors, s = scores;
         for (let c = 0; c < chunks; c++, q += bytes << 2, s += 4 * APART) {
-          if (adds) addRun4<T>(k, span, headStep, walk.kvHeads, q, walk.vectorsStep, bytes, s, walk.scoresStep, step, q, 0);
-          else scoreRun4<T>(k, span, headStep, walk.kvHeads, q, walk.vectorsStep, bytes, s, walk.scoresStep, step, q, 0);
+          if (adds) mark |= addRun4<T>(k, span, headStep, walk.kvHeads, q, walk.vectorsStep, bytes, s, walk.scoresStep, step, q, 0);
+          else mark |= scoreRun4<T>(k, span, headStep, walk.kvHeads, q, walk.vectorsStep, bytes, s, walk.scoresStep, step, q, 0);
         }
       } else for (let kvHead = 0; kvHead < walk.kvHeads; kvHead++, k += headStep, k2 += headStep) {
         const next = vectors + (kvHead + 1 < walk.kvHeads ? kvHead + 1 : 0) * walk.vectorsStep;
         let q = vectors + kvHead * walk.vectorsStep, s = scores + kvHead * walk.scoresStep;
         for (let c = 0; c < chunks; c++, q += bytes << 2, s += 4 * APART) {
           if (chunk == 4) {
-            if (adds) addRun4<T>(k, span, rowStep, rows, q, 0, bytes, s, 4, step, next, nextStep);
-            else scoreRun4<T>(k, span, rowStep, rows, q, 0, bytes, s, 4, step, next, nextStep);
+            if (adds) mark |= addRun4<T>(k, span, rowStep, rows, q, 0, bytes, s, 4, step, next, nextStep);
+            else mark |= scoreRun4<T>(k, span, rowStep, rows, q, 0, bytes, s, 4, step, next, nextStep);
           } else if (chunk == 3) {
-            if (adds) addRun3<T>(k, span, k2 - k, rowStep, rows, q, bytes, s, step);
-            else scoreRun3<T>(k, span, k2 - k, rowStep, rows, q, bytes, s, step);
+            if (adds) mark |= addRun3<T>(k, span, k2 - k, rowStep, rows, q, bytes, s, step);
+            else mark |= scoreRun3<T>(k, span, k2 - k, rowStep, rows, q, bytes, s, step);
           } else if (chunk == 2) {
-            if (adds) addRun2<T>(k, span, k2, span2, rowStep, rows, q, bytes, s, step);
-            else scoreRun2<T>(k, span, k2, span2, rowStep, rows, q, bytes, s, step);
-          } else if (adds) addRun1<T>(k, span, k2, span2, rowStep, rows, q, bytes, s, step);
-          else scoreRun1<T>(k, span, k2, span2, rowStep, rows, q, bytes, s, step);
+            if (adds) mark |= addRun2<T>(k, span, k2, span2, rowStep, rows, q, bytes, s, step);
+            else mark |= scoreRun2<T>(k, span, k2, span2, rowStep, rows, q, bytes, s, step);
+          } else if (adds) mark |= addRun1<T>(k, span, k2, span2, rowStep, rows, q, bytes, s, step);
+          else mark |= scoreRun1<T>(k, span, k2, span2, rowStep, rows, q, bytes, s, step);
         }
       }
       scores += (<usize>rows) << 2;
@@ -235,6 +237,7 @@ function walkHeads<T>(job: PagedAttention, walk: Walk, chunk: i32, head: i32, ch
     if (tile) unpackRun(job, walk, first, 1, tile);
     let k = tile ? tile : rowAt(walk, first) + inPage;
     for (let kvHead = 0; kvHead < walk.kvHeads; kvHead++, k += headStep) {
+      mark |= markRow<T>(k, size);
       for (let h = 0; h < chunk * chunks; h++) {
         const q = vectors + kvHead * walk.vectorsStep + (h & ~3) * bytes + (h & 3) * 16;
         const s = scores + kvHead * walk.scoresStep + h * APART;
@@ -243,4 +246,5 @@ function walkHeads<T>(job: PagedAttention, walk: Walk, chunk: i32, head: i32, ch
       }
     }
   }
+  return mark;
 }

@@ -26,6 +26,56 @@ function hasSpecial(p: usize, bytes: usize): bool {
   return v128.any_true(i16x8.ge_u(a, i16x8.splat(<i16>0xf800)));
 }
 
+/**
+ * What four elements add to a mark, the OR over rows: `isMarked` tells whether one was infinite or NaN. It is counted in whole numbers, for
+ * which loops over vectors have units to spare.
+ */
+// @ts-ignore: decorator
+@inline
+export function markOf<T>(p: usize): u64 {
+  if (isFloat<T>() || isSigned<T>()) return 0;
+  return (load<u64>(p) & 0x7fff7fff7fff7fff) + 0x0400040004000400; // exponents of ones alone reach the sign
+}
+
+/**
+ * What rows that are `span` and `span2` bytes apart add to a mark, two of them and two more from `p2` on, before a loop that has no units to spare
+ * reads them from the first cache.
+ */
+// @ts-ignore: decorator
+@inline
+export function markRows<T>(p: usize, span: usize, p2: usize, span2: usize, size: i32): u64 {
+  if (isFloat<T>() || isSigned<T>()) return 0;
+  let a = zero(), b = a;
+  const end = p + ((<usize>size) << 1);
+  for (; p + 16 <= end; p += 16, p2 += 16) {
+    a = i16x8.max_u(a, i16x8.shl(v128.load(p), 1));
+    b = i16x8.max_u(b, i16x8.shl(v128.load(p + span), 1));
+    a = i16x8.max_u(a, i16x8.shl(v128.load(p2), 1));
+    b = i16x8.max_u(b, i16x8.shl(v128.load(p2 + span2), 1));
+  }
+  a = i16x8.max_u(a, b);
+  if (p < end) {
+    a = i16x8.max_u(a, i16x8.shl(i64x2(load<i64>(p), load<i64>(p + span)), 1));
+    a = i16x8.max_u(a, i16x8.shl(i64x2(load<i64>(p2), load<i64>(p2 + span2)), 1));
+  }
+  return v128.any_true(i16x8.ge_u(a, i16x8.splat(<i16>0xf800))) ? u64.MAX_VALUE : 0;
+}
+
+/** The mark of a row. */
+export function markRow<T>(p: usize, size: i32): u64 {
+  if (isFloat<T>() || isSigned<T>()) return 0;
+  let mark: u64 = 0;
+  for (; size >= 4; size -= 4, p += 8) mark |= markOf<T>(p);
+  for (; size > 0; size--, p += 2) mark |= <u64>((load<u16>(p) & 0x7fff) + 0x400);
+  return mark;
+}
+
+// @ts-ignore: decorator
+@inline
+export function isMarked(mark: u64): bool {
+  return (mark & 0x8000800080008000) != 0;
+}
+
 // @ts-ignore: decorator
 @inline
 export function isSpecial(p: usize): bool {

@@ -24,14 +24,15 @@ import {
   transposedJoinedKeys,
   transposedKeys,
 } from "./attention-operands.js";
-import { bound, either, hole, type Match, op, optional, type Pattern, scalar, unordered } from "./match.js";
+import type { GraphIndex } from "./graph-index.js";
+import { bound, either, hole, Match, op, optional, type Pattern, scalar, unordered } from "./match.js";
 import { widens } from "./remove-no-ops.js";
 import { float, int } from "../graph/attribute-values.js";
 import { type Edit, rewrite } from "./rewrite.js";
+import { takeApart, type WrittenScores } from "./written-scores.js";
 
 const [queries, keys, swappedKeys, values] = [hole(), hole(), hole(), hole()];
-const [softmax, guard, capped, early, late, shown, low] = [hole(), hole(), hole(), hole(), hole(), hole(), hole()];
-const [cap, capAgain] = [hole(), hole()];
+const [entering, softmax, guard] = [hole(), hole(), hole()];
 
 /** A factor that may be there: what it multiplies by, or divides by. */
 interface Factor {
@@ -39,7 +40,7 @@ interface Factor {
   readonly over: Pattern;
 }
 const factor = (): Factor => ({ times: hole(), over: hole() });
-const [ofScores, ofQueries, ofKeys] = [factor(), factor(), factor()];
+const [ofQueries, ofKeys] = [factor(), factor()];
 
 const scaled = (pattern: Pattern, { times, over }: Factor): Pattern =>
   either(
@@ -47,27 +48,6 @@ const scaled = (pattern: Pattern, { times, over }: Factor): Pattern =>
     op("Div", [pattern, scalar((number) => number !== 0, over)]),
   );
 const maybeScaled = (pattern: Pattern, factors: Factor): Pattern => either(scaled(pattern, factors), pattern);
-
-/** cap · tanh(scores / cap), where it is there. */
-const softcapped = (pattern: Pattern): Pattern =>
-  either(
-    bound(
-      capped,
-      unordered(
-        "Mul",
-        op("Tanh", [op("Div", [pattern, scalar((number) => number > 0, cap)])]),
-        scalar((number) => number > 0, capAgain),
-      ),
-    ),
-    pattern,
-  );
-
-/** Scores with a mask added, or without. */
-const masked = (pattern: Pattern, mask: Pattern): Pattern => either(unordered("Add", pattern, mask), pattern);
-
-/** Scores that a condition sets to a number so low that adding it would do the same. */
-const selected = (pattern: Pattern): Pattern =>
-  either(op("Where", [shown, pattern, scalar((number) => number <= -1e30, low)]), pattern);
 
 const atLast = (pattern: Pattern): Pattern =>
   op("Softmax", [pattern], {
@@ -77,36 +57,72 @@ const atLast = (pattern: Pattern): Pattern =>
     },
   });
 
+const products: Pattern = either(
+  op("MatMul", [
+    maybeScaled(queries, ofQueries),
+    either(
+      scaled(transposedKeys(keys, swappedKeys), ofKeys),
+      transposedKeys(scaled(keys, ofKeys), scaled(swappedKeys, ofKeys)),
+      transposedKeys(keys, swappedKeys),
+    ),
+  ]),
+  op("MatMul", [joined(queries), transposedJoinedKeys(keys)]),
+);
+
+/** What may make scores: values that are sums, products and choices, and those whose batch and heads are taken apart. */
+const steps = new Set(["Add", "Mul", "Div", "Tanh", "Where"]);
+
+/** Scores taken apart as the graph has them; undefined where they are not written as Attention computes them. */
+function scoresIn(value: Value, index: GraphIndex): WrittenScores<Value> | undefined {
+  const nothing = Match.at(index);
+  const fits = (pattern: Pattern, at: Value): boolean => !pattern(at, nothing)[Symbol.iterator]().next().done;
+  const found = takeApart<Value>(value, {
+    callOf(term) {
+      const node = index.producerOf(term);
+      return node === undefined || node.op.domain !== "" || !steps.has(node.op.name)
+        ? undefined
+        : { name: node.op.name, label: node.label, of: node.inputs as readonly Value[] };
+    },
+    behindLayout: (term) => (fits(parted(hole()), term) ? index.producerOf(term)!.inputs[0] : undefined),
+    numberOf,
+    isProduct: (term) => fits(products, term),
+    hides: (number) => number <= -1e30,
+  });
+  if (typeof found === "string") return undefined;
+  // A mask that has more dimensions than the scores would add some to them.
+  const ranks = [...found.path, found.product].map((term) => shapeOf(term)?.length);
+  const broadens = found.path.some(
+    (term, at) => ranks[at] !== ranks[at + 1] && index.producerOf(term)!.op.name !== "Reshape",
+  );
+  // A condition comes first: behind a sum with −∞, its low number would count.
+  const isExact = found.softcap === found.over && found.masks.slice(1).every(({ kind }) => kind === "added");
+  return isExact && !broadens && ranks[0] !== undefined ? found : undefined;
+}
+
+/** Scores that a Softmax reads, with their masks as operands. */
+const written: Pattern = function* (value, match) {
+  const found = scoresIn(value, match.index);
+  if (found === undefined) return;
+  let on = match.fill(entering, value, true)!;
+  for (const masking of found.masks)
+    on = on.fill(hole(), masking.kind === "added" ? masking.mask : masking.when, false)!;
+  for (const term of found.path) on = on.with(match.index.producerOf(term)!);
+  yield* products(found.product, on);
+};
+
 /** Softmax's result, with NaN replaced by 0 where that is there. */
-const guardedWeights = (scores: Pattern): Pattern => {
-  const weights = bound(softmax, atLast(optional("Cast", scores)));
+const guardedWeights = (): Pattern => {
+  const weights = bound(softmax, atLast(optional("Cast", written)));
   const unspoilt = bound(guard, op("Where", [op("IsNaN", [weights]), scalar(0), softmax]));
   return optional("Cast", either(unspoilt, weights));
 };
 
-const products: Pattern = op("MatMul", [
-  maybeScaled(queries, ofQueries),
-  either(
-    scaled(transposedKeys(keys, swappedKeys), ofKeys),
-    transposedKeys(scaled(keys, ofKeys), scaled(swappedKeys, ofKeys)),
-    transposedKeys(keys, swappedKeys),
-  ),
-]);
-const separate: Pattern = op("MatMul", [
-  guardedWeights(masked(selected(softcapped(maybeScaled(products, ofScores))), late)),
-  values,
-]);
+const separate: Pattern = op("MatMul", [guardedWeights(), values]);
+const together: Pattern = parted(op("MatMul", [joined(guardedWeights()), joined(values)]));
 
-const joinedProducts: Pattern = op("MatMul", [joined(queries), transposedJoinedKeys(keys)]);
-const joinedScores: Pattern = masked(parted(masked(maybeScaled(joinedProducts, ofScores), early)), late);
-const together: Pattern = parted(op("MatMul", [joined(guardedWeights(joinedScores)), joined(values)]));
-
-/** The product of all factors in front of the scores. */
+/** The product of the factors in front of queries and keys. */
 const scaleOf = (match: Match): number =>
-  [ofScores, ofQueries, ofKeys].reduce(
-    (scale, { times, over }) => (scale * match.number(times, 1)) / match.number(over, 1),
-    1,
-  );
+  [ofQueries, ofKeys].reduce((scale, { times, over }) => (scale * match.number(times, 1)) / match.number(over, 1), 1);
 
 /** The scores' dimensions; undefined unless the operands share them as Attention needs it. */
 function scoresOf(q: Value, k: Value, v: Value): Scores | undefined {
@@ -126,28 +142,27 @@ function replace(match: Match, edit: Edit, root: Value): boolean {
   const k = swapped === undefined ? match.value(keys) : swapHeads(swapped, edit);
   const scores = scoresOf(q, k, v);
   if (scores === undefined) return false;
-  const isCapped = match.find(capped) !== undefined;
-  if (isCapped && match.number(cap) !== match.number(capAgain)) return false;
+  const { scale: own, softcap, masks } = scoresIn(match.value(entering), match.index)!;
+  const scale = scaleOf(match) * own;
   const added: Added[] = [];
-  for (const [mask, isJoined] of [
-    [match.find(early), true],
-    [match.find(late), false],
-  ] as const)
-    if (mask !== undefined) added.push({ value: mask, joined: isJoined });
-  const condition = match.find(shown);
-  if (condition !== undefined) {
+  for (const masking of masks) {
+    const joined = shapeOf(masking.at)!.length < 4;
+    if (masking.kind === "added") {
+      added.push({ value: masking.mask, joined });
+      continue;
+    }
     // Narrower types would round a sum with so low a number in another way.
     if (typeOf(q) !== "float32") return false;
-    const zero = edit.filled("float32", [], 0);
-    added.push({ value: edit.node("Where", [condition, zero, match.value(low)]), joined: false });
+    const [zero, { when, keeps, low }] = [edit.filled("float32", [], 0), masking];
+    added.push({ value: edit.node("Where", keeps ? [when, zero, low] : [when, low, zero]), joined });
   }
   const mask = maskOf(added, scores, match.find(guard) !== undefined, edit);
   if (mask === "unfit") return false;
   const type = typeOf(match.value(softmax));
   if (type !== typeOf(q) && !widens(typeOf(q), type)) return false;
-  if (![scaleOf(match), match.number(cap, 0)].every((number) => fitsAttribute(number, type))) return false;
-  const attributes: Record<string, AttributeValue> = { scale: float(scaleOf(match)) };
-  if (isCapped) attributes["softcap"] = float(numberOf(match.value(cap))!);
+  if (![scale, softcap].every((number) => Number.isFinite(number) && fitsAttribute(number, type))) return false;
+  const attributes: Record<string, AttributeValue> = { scale: float(scale) };
+  if (softcap !== 0) attributes["softcap"] = float(softcap);
   if (type !== typeOf(q)) attributes["softmax_precision"] = int(type === "float64" ? 11 : 1);
   edit.node("Attention", mask === undefined ? [q, k, v] : [q, k, v, mask], {
     opset: 24,

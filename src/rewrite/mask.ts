@@ -2,6 +2,7 @@
  * What an attention's mask means: which keys a query sees, and what is added to their scores. Understands masks by what their elements
  * are, however they were built; what is neither causal nor a window stays an expression that can be computed again.
  */
+import { unreachable } from "../base/error.js";
 import { addDims, type Dim, isKnown, sameDim, subtractDims } from "../graph/dim.js";
 import { choose, constantOf, type Element, joined, numeric, truth } from "./element.js";
 
@@ -47,10 +48,10 @@ function chosenBias(when: Element, yes: Visibility, no: Visibility): Element | u
 
 const isHidden = ({ visible }: Visibility): boolean => visible.kind === "truth" && !visible.value;
 
-/** Two masks added up by a node. */
-export function together(a: Visibility, b: Visibility, by: Element & { readonly kind: "call" }): Visibility {
-  const bias =
-    a.bias === undefined ? b.bias : b.bias === undefined ? a.bias : ({ ...by, of: [a.bias, b.bias] } satisfies Element);
+/** Two masks added up by the operator that makes `sum`. */
+export function together(a: Visibility, b: Visibility, sum: Element): Visibility {
+  if (sum.kind !== "call") unreachable("a sum is no operator's");
+  const bias = a.bias === undefined ? b.bias : b.bias === undefined ? a.bias : { ...sum, of: [a.bias, b.bias] };
   return { visible: joined("and", [a.visible, b.visible]), bias };
 }
 

@@ -171,4 +171,9 @@ export const keeping = {
   spareCacheMilliseconds: 1_000,
   /** Bytes of weights from which on it is tried whether the device holds them, before a model is brought there. Not measured. */
   triedBytes: 67_108_864,
+  /** Bytes of a weight that are on the host at once, on their way from a file, and pieces that are read ahead: more hide the file's latency and take the host's memory. Not measured. */
+  pieceBytes: 4_194_304,
+  mostPiecesAhead: 4,
+  /** Bytes that go to the device before it is asked whether it has taken those before them: it copies them first, and holds the copies. Not measured. */
+  mostBytesUnderway: 8_388_608,
 } as const;

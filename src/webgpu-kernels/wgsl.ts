@@ -199,6 +199,27 @@ export const range = (count: number): readonly number[] => Array.from({ length: 
 export const unrolled = (count: number, line: (at: number) => string, between = "\n"): string =>
   range(count).map(line).join(between);
 
+/** What the invocations of a workgroup divide among themselves, `count` of it: a line for each that one of them has, by an index. */
+export const divided = (
+  count: number,
+  invocations: number,
+  line: (index: string, at: number) => string,
+  between = "\n",
+): string =>
+  unrolled(
+    Math.ceil(count / invocations),
+    (at) => {
+      const index = at === 0 ? "local" : `(local + ${at * invocations}u)`;
+      const text = line(index, at);
+      return (at + 1) * invocations <= count ? text : `if (${index} < ${count}u) { ${text} }`;
+    },
+    between,
+  );
+
+/** Variables for what an invocation has of it: `name0`, `name1`, … */
+export const registersFor = (count: number, invocations: number, name: string, type: string): string =>
+  unrolled(Math.ceil(count / invocations), (at) => `var ${name}${at}: ${type};`, " ");
+
 /** The power of two that is not below a number. */
 export const powerOfTwo = (least: number): number => 2 ** Math.ceil(Math.log2(Math.max(1, least)));
 

@@ -312,6 +312,34 @@ for (const variant of variants) {
     }
   });
 
+  test(`decode shows an infinity or NaN of a float16 cache wherever it lies, ${variant}`, () => {
+    const ones = (count: number): Uint16Array => new Uint16Array(count).fill(0x3c00);
+    for (const heads of [1, 2, 3, 4, 5, 8])
+      for (const size of [6, 8, 12]) {
+        const capacity = 23;
+        const shape = { batch: 1, heads, kvHeads: 1, queries: 1, size, capacity };
+        for (let row = 0; row < capacity; row += heads === 4 ? 1 : 3) {
+          const element = row % size;
+          const [key, value] = [ones(capacity * size), ones(capacity * size)];
+          const inKey = row % 2 === 0;
+          const special = inKey ? 0x7e00 : [0x7c00, 0xfc00, 0xfe01][row % 3]; // NaN, or also an infinity
+          (inKey ? key : value)[row * size + element] = special;
+          const bench = new Workbench(variant, 4);
+          const output = bench.reserve(heads * size * 4, 4);
+          const query = bench.place(new Float32Array(heads * size).fill(1), 4);
+          const job = plainJob(shape, { query, key: bench.place(key, 4), value: bench.place(value, 4), output });
+          const cacheType = elementCode.float16;
+          bench.run("attentionDecode", { ...job, cacheType }, [{ at: output, bytes: heads * size * 4 }]);
+          const seen = special === 0x7c00 ? Infinity : special === 0xfc00 ? -Infinity : NaN;
+          bench.floats(output, heads * size).forEach((made, i) => {
+            const expected = inKey || i % size === element ? seen : 1;
+            const isRight = Number.isFinite(expected) ? Math.abs(made - 1) < 1e-5 : Object.is(made, expected);
+            expect(isRight, `${heads} heads of ${size}, row ${row}, element ${i}: ${made}`).toBe(true);
+          });
+        }
+      }
+  });
+
   for (const seed of seeds) {
     test(`decode attention, ${variant}, seed ${seed}`, () => {
       const random = new Random(seed);

@@ -6,18 +6,12 @@
 import type { Value } from "../../graph/graph.js";
 import { absentView, DeferredView } from "../../tensor/deferred.js";
 import { View } from "../../tensor/view.js";
+import { keeping } from "../../webgpu-kernels/tuning.js";
 import { type DeviceBuffer, type DeviceMemory, holds, wholeWords } from "./buffers.js";
 import { KeptForms } from "./kept-forms.js";
 import type { RecordedForm } from "./recorder.js";
 
-/** Bytes of a weight that are on the host at once. */
-const pieceBytes = 2 ** 22;
-
-/** Pieces that are read ahead of the one that is sent. */
-const mostAhead = 4;
-
-/** Bytes that go to the device before it is asked whether it has taken those before them: it copies them first. */
-const mostUnderway = 2 ** 23;
+const { pieceBytes, mostPiecesAhead, mostBytesUnderway } = keeping;
 
 /** A weight on the device. */
 interface Kept {
@@ -90,7 +84,7 @@ export class DeviceWeights {
     const ahead: Piece[] = [];
     try {
       for (;;) {
-        for (let next = 0; ahead.length < mostAhead && next < mostAhead; next++) {
+        for (let next = 0; ahead.length < mostPiecesAhead && next < mostPiecesAhead; next++) {
           const { value, done } = pieces.next();
           if (done !== true) ahead.push(value);
         }
@@ -149,7 +143,7 @@ export class DeviceWeights {
       kept.buffer.common?.end(true);
     }
     this.#underway += byteLength;
-    if (this.#underway < mostUnderway) return;
+    if (this.#underway < mostBytesUnderway) return;
     this.#underway = 0;
     const before = this.#taken;
     this.#taken = this.#memory.device.finish();

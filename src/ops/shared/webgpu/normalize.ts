@@ -3,7 +3,7 @@
  * power of two and summed once more.
  */
 import type { Operand } from "../../../graph/kernel.js";
-import { dispatchOf, variable } from "../../../webgpu-kernels/shader-part.js";
+import { dispatchOf, type Variable, variable } from "../../../webgpu-kernels/shader-part.js";
 import {
   type DeviceTraits,
   type Dispatch,
@@ -95,31 +95,34 @@ const hasFours = ({ contiguous, place }: Operand): boolean =>
 
 const lanes = ["x", "y", "z", "w"] as const;
 
-/** The dispatch of a normalisation. */
-export function normalize(job: Normalization, device: DeviceTraits): Dispatch {
-  const { name, source, size, skip, addend, sum, bias, channels, output, mean, inverse, epsilon } = job;
-  const unit = unitOf(job);
-  const units = size / unit;
-  const rows = source.place.size / size;
-  const threads = Math.max(Math.min(256, Math.max(32, 2 ** Math.ceil(Math.log2(units)))), device.subgroup ?? 0);
+/** What a normalisation reads and writes, in WGSL. */
+interface Access {
+  readonly variables: readonly Variable[];
+  /** A unit of elements of an operand as a vec4f, and four numbers as a unit. */
+  readonly load: (each: string, at: string) => string;
+  readonly store: (each: string, operand: Operand, at: string, value: string) => string;
+  /** The factors, or what is added, at place `at` of a row: one for each place, or for each channel. */
+  readonly factor: (each: string) => string;
+}
+
+const vector = (values: readonly string[]): string => `vec4f(${lanes.map((_, at) => values[at] ?? "0.0").join(", ")})`;
+
+function accessOf(job: Normalization, unit: 1 | 2 | 4): Access {
+  const { channels } = job;
   const parts = range(unit);
   const byFours = (each: string): boolean =>
     unit === 4 && !["means", "inverses", ...(channels === undefined ? [] : ["factor", "shift"])].includes(each);
-  const operands = operandsOf(job);
   const arrays = new Map(
-    operands.map(([each, operand]) => {
+    operandsOf(job).map(([each, operand]) => {
       const writes = ["result", "total", "means", "inverses"].includes(each);
       return [each, variable(each, operand, { writes, element: byFours(each) ? "four" : "u32" })];
     }),
   );
-  const vector = (values: readonly string[]): string =>
-    `vec4f(${lanes.map((_, at) => values[at] ?? "0.0").join(", ")})`;
-  /** WGSL of a unit of elements of an operand as a vec4f. */
-  const load = (each: string, at: string): string =>
+  const load: Access["load"] = (each, at) =>
     unit === 4
       ? arrays.get(each)!.loadFour(`(p.${each}Offset >> 2u) + ${at}`)
       : vector(parts.map((part) => arrays.get(each)!.load(`p.${each}Offset + (${at}) * ${unit}u + ${part}u`)));
-  const store = (each: string, { type }: Operand, at: string, value: string): string =>
+  const store: Access["store"] = (each, { type }, at, value) =>
     unit === 4
       ? arrays.get(each)!.storeFour(`(p.${each}Offset >> 2u) + ${at}`, value)
       : `${each}[p.${each}Offset / ${unit}u + ${at}] = ${pack(
@@ -135,9 +138,19 @@ export function normalize(job: Normalization, device: DeviceTraits): Dispatch {
       ),
     );
   const factor = (each: string): string => (channels === undefined ? load(each, "at") : perChannel(each));
-  const wantsMean = job.centered || mean !== undefined;
-  const code = `
-const used = ${vector(parts.map(() => "1.0"))};
+  return { variables: [...arrays.values()], load, store, factor };
+}
+
+/** `valuesAt`, a unit of what is normalised, and `moments`: the mean of a row times a scale, and the sum of squares around what is taken away. */
+function rowFunctions(
+  { skip, addend, centered, mean }: Normalization,
+  { load }: Access,
+  unit: 1 | 2 | 4,
+  threads: number,
+): string {
+  const wantsMean = centered || mean !== undefined;
+  return `
+const used = ${vector(range(unit).map(() => "1.0"))};
 fn valuesAt(row: u32, at: u32) -> vec4f {
   var values = ${load("source", "row * p.units + at")};
   ${skip === undefined ? "" : `values += ${load("skip", "(row % p.skipRows) * p.units + at")};`}
@@ -156,11 +169,20 @@ fn moments(row: u32, local: u32, scale: f32) -> vec2f {
   }
   var squares = 0.0;
   for (var at = local; at < p.units; at += ${threads}u) {
-    let values = (valuesAt(row, at) * scale${job.centered ? " - mean" : ""}) * used;
+    let values = (valuesAt(row, at) * scale${centered ? " - mean" : ""}) * used;
     squares += dot(values, values);
   }
   return vec2f(mean, sumOf(local, squares));
+}`;
 }
+
+/** A row's moments, in range; then each unit of it normalised, and its statistics where they are asked for. */
+function rowMain(
+  { centered, sum, bias, output, mean, inverse }: Normalization,
+  { store, factor }: Access,
+  threads: number,
+): string {
+  return `
 @compute @workgroup_size(${threads}) fn main(
   @builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u, @builtin(local_invocation_index) local: u32,
 ) {
@@ -186,7 +208,7 @@ fn moments(row: u32, local: u32, scale: f32) -> vec2f {
     let values = valuesAt(row, at);
     let place = row * p.units + at;
     ${sum === undefined ? "" : store("total", sum, "place", "values")}
-    var normal = (values * scale${job.centered ? " - found.x" : ""}) * inverse;
+    var normal = (values * scale${centered ? " - found.x" : ""}) * inverse;
     normal *= ${factor("factor")};
     ${bias === undefined ? "" : `normal += ${factor("shift")};`}
     ${store("result", output, "place", "normal")}
@@ -196,6 +218,16 @@ fn moments(row: u32, local: u32, scale: f32) -> vec2f {
     ${inverse === undefined ? "" : "inverses[p.inversesOffset + row] = bitcast<u32>(select(inverse * scale, 1.0 / sqrt(p.epsilon), isEqual));"}
   }
 }`;
+}
+
+/** The dispatch of a normalisation. */
+export function normalize(job: Normalization, device: DeviceTraits): Dispatch {
+  const { name, source, size, skip, channels, epsilon } = job;
+  const unit = unitOf(job);
+  const units = size / unit;
+  const rows = source.place.size / size;
+  const threads = Math.max(Math.min(256, Math.max(32, 2 ** Math.ceil(Math.log2(units)))), device.subgroup ?? 0);
+  const access = accessOf(job, unit);
   const parameters: Record<string, Parameter> = {
     rows,
     units,
@@ -206,7 +238,7 @@ fn moments(row: u32, local: u32, scale: f32) -> vec2f {
     mostScale: { float: epsilon > 0 ? 2 ** Math.min(126, Math.floor(-Math.log2(epsilon) / 2)) : 2 ** 126 },
     ...(skip === undefined ? {} : { skipRows: skip.place.size / size }),
     ...(channels === undefined ? {} : { rowsApart: channels.rows, perRow: channels.perRow, area: channels.area }),
-    ...Object.fromEntries(operands.map(([each, { place }]) => [`${each}Offset`, place.offset])),
+    ...Object.fromEntries(operandsOf(job).map(([each, { place }]) => [`${each}Offset`, place.offset])),
   };
   return dispatchOf({
     name,
@@ -214,9 +246,9 @@ fn moments(row: u32, local: u32, scale: f32) -> vec2f {
       packing,
       workgroupReduction("sumOf", "sum", threads, device),
       workgroupReduction("maximumOf", "maximum", threads, device),
-      ...arrays.values(),
+      ...access.variables,
     ],
-    code,
+    code: rowFunctions(job, access, unit, threads) + rowMain(job, access, threads),
     parameters,
     workgroups: workgroupsFor(rows, 1, device.mostWorkgroups),
   });

@@ -7,9 +7,10 @@
  * other place the compiler adds a bound, and then stores and loads one element at a time.
  */
 import type { DeviceTraits, Dispatch, Extension, SubgroupMatrix } from "../../../webgpu-kernels/webgpu-kernel.js";
-import { range } from "../../../webgpu-kernels/wgsl.js";
+import { range, registersFor, unrolled } from "../../../webgpu-kernels/wgsl.js";
 import type { HalfEights } from "./product-operands.js";
 import { gridProduct, type GridProduct, matricesOf } from "./product-grid.js";
+import { eachLoad } from "./product-tiles.js";
 import type { Tuning } from "../../../webgpu-kernels/tuning.js";
 
 /** A product whose operands are read by eights, as `left` and as `weight`. */
@@ -101,72 +102,85 @@ export const matrixTypes = ({ rows, columns, depth }: SubgroupMatrix): Record<"l
   sums: `subgroup_matrix_result<f32, ${columns}, ${rows}>`,
 });
 
-function matrixCode(
+/** A side of a tile, as it is brought into workgroup memory: from `front` on, by eights of rows. */
+interface Side {
+  readonly side: "left" | "weight";
+  readonly of: HalfEights;
+  /** Rows of the tile's side, where the first lies in its operand, and the number behind the operand's last. */
+  readonly size: number;
+  readonly front: number;
+  readonly start: string;
+  readonly first: string;
+  readonly last: string;
+}
+
+const sidesOf = (tile: MatrixTile, { left, right }: Pick<MatrixProduct, "left" | "right">): readonly Side[] => [
+  { side: "left", of: left, size: tile.rows, front: 0, start: "leftStart", first: "firstRow", last: "p.m" },
+  {
+    side: "weight",
+    of: right,
+    size: tile.columns,
+    front: tile.rows * (tile.depth + gap),
+    start: "rightStart",
+    first: "firstColumn",
+    last: "p.n",
+  },
+];
+
+/** Both sides' loads from `front` of k on into the registers of a `set`, and those registers to workgroup memory. */
+function stagingOf(
   tile: MatrixTile,
-  matrix: SubgroupMatrix,
-  lanes: number,
-  { left, right }: Pick<MatrixProduct, "left" | "right">,
-  starts: string,
-  store: string,
-): string {
-  const { rows, columns, depth, down, across, slices, ahead } = tile;
-  const subgroups = subgroupsOf(tile);
-  const invocations = subgroups * lanes;
+  invocations: number,
+  sides: readonly Side[],
+): Record<"registers" | "put", (set: number) => string> & { readonly load: (set: number, front: string) => string } {
+  const { depth } = tile;
   const pitch = depth + gap;
   const eights = depth / 8; // of a row
-  const types = matrixTypes(matrix);
-  const [ownRows, ownColumns] = [rows / down, columns / across]; // of a subgroup
-  const [rowsOfC, columnsOfC] = [range(ownRows / matrix.rows), range(ownColumns / matrix.columns)];
-  const loads = { left: Math.ceil((rows * eights) / invocations), right: Math.ceil((columns * eights) / invocations) };
-  const sides = [
-    {
-      side: "left",
-      of: left,
-      count: loads.left,
-      size: rows,
-      front: 0,
-      start: "leftStart",
-      first: "firstRow",
-      last: "p.m",
-    },
-    {
-      side: "weight",
-      of: right,
-      count: loads.right,
-      size: columns,
-      front: rows * pitch,
-      start: "rightStart",
-      first: "firstColumn",
-      last: "p.n",
-    },
-  ] as const;
-  const each = (body: (side: (typeof sides)[number], at: string, load: number) => string): string =>
+  const each = (body: (side: Side, index: string, load: number) => string): string =>
     sides
-      .flatMap((side) =>
-        range(side.count).map((load) => {
-          const at = load === 0 ? "local" : `(local + ${load * invocations}u)`;
-          const whole = (load + 1) * invocations <= side.size * eights;
-          const line = body(side, at, load);
-          return whole ? line : `if (${at} < ${side.size * eights}u) { ${line} }`;
-        }),
-      )
+      .map((side) => eachLoad(side.size * eights, invocations, (index, load) => body(side, index, load)))
       .join("\n    ");
-  const load = (set: number, front: string): string =>
-    each(
-      ({ side, start, first, last }, at, i) =>
-        `${side}${set}_${i} = ${side}Loaded(${start}, min(${first} + ${at} / ${eights}u, ${last} - 1u), ${front} + ${at} % ${eights}u * 8u);`,
-    );
-  const put = (set: number): string =>
-    each(({ side, of, front }, at, i) => {
-      const place = `${front}u + ${at} / ${eights}u * ${pitch}u + ${at} % ${eights}u * 8u`;
-      const parts = ["xy", "zw"].map((words, half) =>
-        range(4)
-          .map((part) => `tiles[at + ${4 * half + part}u] = bitcast<vec4<f16>>(eight.${words})[${part}];`)
-          .join(" "),
-      );
-      return `{ let at = ${place}; let eight = ${of.halves(`${side}${set}_${i}`)}; ${parts.join(" ")} }`;
-    });
-  const multiply = range(depth / matrix.depth / slices)
+  return {
+    registers: (set) =>
+      sides
+        .map(({ side, of, size }) => registersFor(size * eights, invocations, `${side}${set}_`, of.loaded))
+        .join(" "),
+    load: (set, front) =>
+      each(
+        ({ side, start, first, last }, at, i) =>
+          `${side}${set}_${i} = ${side}Loaded(${start}, min(${first} + ${at} / ${eights}u, ${last} - 1u), ${front} + ${at} % ${eights}u * 8u);`,
+      ),
+    put: (set) =>
+      each(({ side, of, front }, at, i) => {
+        const place = `${front}u + ${at} / ${eights}u * ${pitch}u + ${at} % ${eights}u * 8u`;
+        return `{ let at = ${place}; let eight = ${of.halves(`${side}${set}_${i}`)}; ${putEight("tiles", "eight")} }`;
+      }),
+  };
+}
+
+/** Eight halves, the words of a vec4u, one by one to `array[at]` and what follows. */
+export const putEight = (array: string, words: string): string =>
+  ["xy", "zw"]
+    .flatMap((pair, half) =>
+      range(4).map((i) => `${array}[at + ${4 * half + i}u] = bitcast<vec4<f16>>(${words}.${pair})[${i}];`),
+    )
+    .join(" ");
+
+/** The matrices that a subgroup has of a tile's rows and columns, one by one. */
+interface Shares {
+  readonly rows: readonly number[];
+  readonly columns: readonly number[];
+}
+
+/** A set of tiles in workgroup memory, multiplied: each subgroup's slice of their depth. */
+function multiplying(
+  { rows, depth, slices }: MatrixTile,
+  matrix: SubgroupMatrix,
+  { rows: rowsOfC, columns: columnsOfC }: Shares,
+): string {
+  const pitch = depth + gap;
+  const types = matrixTypes(matrix);
+  return range(depth / matrix.depth / slices)
     .map((step) => {
       const front = `${step * slices * matrix.depth}u + slice * ${matrix.depth}u`;
       return `{
@@ -182,17 +196,27 @@ function matrixCode(
     }`;
     })
     .join("\n    ");
+}
+
+/** The sums of each subgroup's matrix `i`, `j`: slices added up, finished and stored. */
+function finishing(
+  tile: MatrixTile,
+  matrix: SubgroupMatrix,
+  invocations: number,
+  store: string,
+): (i: number, j: number) => string {
+  const { down, across, slices } = tile;
   const size = matrix.rows * matrix.columns;
   const quads = (down * across * size) / 4;
   const wide = matrix.columns / 4; // quads of a matrix's row
-  const finished = (i: number, j: number): string => `
+  return (i, j) => `
   subgroupMatrixStore<row_major>(&sumsOf, own * ${size}u, c${i}_${j}, ${matrix.columns}u);
   workgroupBarrier();
   for (var round = 0u; round < ${Math.ceil(quads / invocations)}u; round++) {
     let quad = local + round * ${invocations}u;
     let part = quad / ${size / 4}u % ${down * across}u;
-    let row = firstRow + part / ${across}u * ${ownRows}u + ${i * matrix.rows}u + quad / ${wide}u % ${matrix.rows}u;
-    let column = firstColumn + part % ${across}u * ${ownColumns}u + ${j * matrix.columns}u + quad % ${wide}u * 4u;
+    let row = firstRow + part / ${across}u * ${tile.rows / down}u + ${i * matrix.rows}u + quad / ${wide}u % ${matrix.rows}u;
+    let column = firstColumn + part % ${across}u * ${tile.columns / across}u + ${j * matrix.columns}u + quad % ${wide}u * 4u;
     var sums = vec4f();
     ${range(slices)
       .map((slice) => {
@@ -207,9 +231,28 @@ function matrixCode(
     }
   }
   workgroupBarrier();`;
+}
+
+function matrixCode(
+  tile: MatrixTile,
+  matrix: SubgroupMatrix,
+  lanes: number,
+  work: Pick<MatrixProduct, "left" | "right">,
+  starts: string,
+  store: string,
+): string {
+  const { rows, columns, depth, down, across, slices, ahead } = tile;
+  const subgroups = subgroupsOf(tile);
+  const invocations = subgroups * lanes;
+  const [ownRows, ownColumns] = [rows / down, columns / across]; // of a subgroup
+  const shares = { rows: range(ownRows / matrix.rows), columns: range(ownColumns / matrix.columns) };
+  const eachMatrix = (line: (i: number, j: number) => string, between: string): string =>
+    shares.rows.flatMap((i) => shares.columns.map((j) => line(i, j))).join(between);
+  const { registers, load, put } = stagingOf(tile, invocations, sidesOf(tile, work));
+  const multiply = multiplying(tile, matrix, shares);
   return `
-var<workgroup> tiles: array<f16, ${(rows + columns) * pitch}>;
-var<workgroup> sumsOf: array<f32, ${subgroups * size}>;
+var<workgroup> tiles: array<f16, ${(rows + columns) * (depth + gap)}>;
+var<workgroup> sumsOf: array<f32, ${subgroups * matrix.rows * matrix.columns}>;
 @compute @workgroup_size(${invocations}) fn main(
   @builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) local: u32, @builtin(subgroup_id) subgroup: u32,
 ) {
@@ -221,28 +264,22 @@ var<workgroup> sumsOf: array<f32, ${subgroups * size}>;
   let slice = own % ${slices}u;
   let ownRow = own / ${across * slices}u * ${ownRows}u;
   let ownColumn = own / ${slices}u % ${across}u * ${ownColumns}u;
-  ${rowsOfC.flatMap((i) => columnsOfC.map((j) => `var c${i}_${j} = ${types.sums}();`)).join("\n  ")}
-  ${range(ahead)
-    .flatMap((set) =>
-      sides.flatMap(({ side, of, count }) => range(count).map((i) => `var ${side}${set}_${i}: ${of.loaded};`)),
-    )
-    .join(" ")}
-  ${range(ahead)
-    .map((set) => load(set, `${set * depth}u`))
-    .join("\n  ")}
+  ${eachMatrix((i, j) => `var c${i}_${j} = ${matrixTypes(matrix).sums}();`, "\n  ")}
+  ${unrolled(ahead, registers, " ")}
+  ${unrolled(ahead, (set) => load(set, `${set * depth}u`), "\n  ")}
   for (var k = 0u; k < p.k; k += ${depth * ahead}u) {
-    ${range(ahead)
-      .map(
-        (set) => `${set === 0 ? "" : `if (k + ${set * depth}u < p.k) `}{
+    ${unrolled(
+      ahead,
+      (set) => `${set === 0 ? "" : `if (k + ${set * depth}u < p.k) `}{
     ${put(set)}
     workgroupBarrier();
     ${load(set, `k + ${(set + ahead) * depth}u`)}
     ${multiply}
     workgroupBarrier();
     }`,
-      )
-      .join("\n    ")}
+      "\n    ",
+    )}
   }
-  ${rowsOfC.flatMap((i) => columnsOfC.map((j) => finished(i, j))).join("")}
+  ${eachMatrix(finishing(tile, matrix, invocations, store), "")}
 }`;
 }

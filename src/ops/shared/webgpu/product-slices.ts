@@ -6,6 +6,7 @@
 import type { DeviceTraits, Dispatch } from "../../../webgpu-kernels/webgpu-kernel.js";
 import { range } from "../../../webgpu-kernels/wgsl.js";
 import { gridProduct, type GridProduct, matricesOf } from "./product-grid.js";
+import { eachLoad } from "./product-tiles.js";
 
 /** Rows up to which products are computed so. */
 const mostRows = 64;
@@ -63,17 +64,10 @@ function sliceCode({ rows, columns, depth, lines, slices }: Slices, starts: stri
     const [base, size] = side === "left" ? ["", width.left] : [`${front}u + `, width.right];
     return `${base}${slot} * ${size}u + (${vector} ^ (${slot} % ${size}u))`;
   };
-  const blocks = { left: (rows / 4) * eights, right: (columns / 4) * eights };
+  const blocks = { left: (rows / 4) * eights, weight: (columns / 4) * eights };
   const each = (body: (side: "left" | "weight", index: string, load: number) => string): string =>
     (["left", "weight"] as const)
-      .flatMap((side) => {
-        const count = side === "left" ? blocks.left : blocks.right;
-        return range(Math.ceil(count / invocations)).map((load) => {
-          const index = load === 0 ? "local" : `(local + ${load * invocations}u)`;
-          const line = body(side, index, load);
-          return (load + 1) * invocations <= count ? line : `if (${index} < ${count}u) { ${line} }`;
-        });
-      })
+      .map((side) => eachLoad(blocks[side], invocations, (index, load) => body(side, index, load)))
       .join("\n    ");
   const load = (from: string): string =>
     each((side, index, at) => {

@@ -11,7 +11,7 @@
  */
 import type { Dispatch, DeviceTraits } from "../../../webgpu-kernels/webgpu-kernel.js";
 import type { Tile, Tuning } from "../../../webgpu-kernels/tuning.js";
-import { range } from "../../../webgpu-kernels/wgsl.js";
+import { divided, range, registersFor } from "../../../webgpu-kernels/wgsl.js";
 import { gridProduct, type GridProduct, matricesOf } from "./product-grid.js";
 import type { FloatEights, HalfEights } from "./product-operands.js";
 
@@ -71,15 +71,8 @@ export const sharesOf = ({
 });
 
 /** Loads of a side, so many of them in all: a line for each of an invocation's, by an index. */
-export function eachLoad(count: number, invocations: number, line: (index: string, load: number) => string): string {
-  return range(Math.ceil(count / invocations))
-    .map((load) => {
-      const index = load === 0 ? "local" : `(local + ${load * invocations}u)`;
-      const text = line(index, load);
-      return (load + 1) * invocations <= count ? text : `if (${index} < ${count}u) { ${text} }`;
-    })
-    .join("\n    ");
-}
+export const eachLoad = (count: number, invocations: number, line: (index: string, load: number) => string): string =>
+  divided(count, invocations, line, "\n    ");
 
 const leftLoad = (row: string, k: string): string => `leftLoaded(leftStart, min(firstRow + ${row}, p.m - 1u), ${k})`;
 const rightLoad = (column: string, k: string): string =>
@@ -113,17 +106,13 @@ function floatCode(tile: Tile, { left, right }: Pick<TileProduct<FloatEights>, "
   const eight = (index: string): string => `(${index} / ${side}u % ${eights}u)`;
   const [leftCount, rightCount] = [rows * eights, columns * eights];
   const { own, quads } = sharesOf(tile);
-  const names = (name: string, count: number, type: string): string =>
-    range(Math.ceil(count / threads))
-      .map((at) => `var ${name}${at}: ${type};`)
-      .join(" ");
   const two = (array: string, [low, high]: readonly [string, string], at: string, pitch: number): string =>
     `{ let at = ${at}; ${array}[at] = ${low}; ${array}[at + ${pitch}u] = ${high}; }`;
   return {
     memory: `
 var<workgroup> leftTile: array<vec4f, ${(depth / 4) * rows}>;
 var<workgroup> rightTile: array<vec4f, ${(depth / 4) * columns}>;`,
-    registers: `${names("left", leftCount, left.loaded)} ${names("weight", rightCount, right.loaded)}`,
+    registers: `${registersFor(leftCount, threads, "left", left.loaded)} ${registersFor(rightCount, threads, "weight", right.loaded)}`,
     load: (
       front,
     ) => `${eachLoad(leftCount, threads, (index, at) => `left${at} = ${leftLoad(lefts.row(index), `${front} + ${lefts.eight(index)} * 8u`)};`)}

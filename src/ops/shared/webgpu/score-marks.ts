@@ -20,6 +20,20 @@ const greatest = "3.0e38";
 /** NaN or +∞: no weight of its row is a number. */
 const broken = "3.4028234e38";
 
+/** Scores whose bits, without the sign, are beyond these may be marks: they are looked at one by one. */
+const ordinary = "0x7f61b1e6u";
+
+/**
+ * `isMarked`: whether a tile of keys from `front` on may have marks. Scores that are finite and seen by all need none; where more is done to scores than
+ * the scale (`isPlain` is false), all are gone through.
+ */
+export const markedIf = (isPlain: boolean, keys: number, scores: readonly string[]): string =>
+  isPlain
+    ? `var bits = vec4u();
+    ${scores.map((name) => `bits = max(bits, bitcast<vec4u>(${name}) & vec4u(0x7fffffffu));`).join("\n")}
+    let isMarked = front < everyFrom || front + ${keys} > everyTo || max(max(bits.x, bits.y), max(bits.z, bits.w)) > ${ordinary};`
+    : "let isMarked = true;";
+
 /** Tells hidden keys by their scores: their values may be anything, also where they would be multiplied by 0. */
 export const isHidden = (score: string, vector: string): string => `${score} < ${vector}(${lowest})`;
 
