@@ -4,7 +4,7 @@
  */
 import type { InsituError, ErrorCode } from "../base/error.js";
 import type { ElementType } from "../tensor/element-type.js";
-import type { Packing } from "../tensor/packing.js";
+import type { Packing } from "#insitu/packings/packing.js";
 import type { View } from "../tensor/view.js";
 import type { Attribute } from "./attribute.js";
 import type { Dim, Shape } from "./dim.js";

@@ -1,13 +1,13 @@
 /** Weights that lie as one device's kernels read them, put into the order that their operators mean: once, when a model is loaded. */
 import { InsituError } from "../base/error.js";
-import { type AttributeValues, readAttributes } from "../graph/attribute.js";
+import { readAttributes } from "../graph/attribute.js";
 import type { PackedInput } from "../graph/op.js";
 import { mapTensors } from "../onnx/map-tensors.js";
 import type { Model, ModelAttribute, ModelNode, ModelTensor } from "../onnx/model.js";
 import { deferredTensor } from "../onnx/weight-source.js";
 import { DeferredElements } from "../tensor/deferred.js";
 import type { ByteStorage } from "../tensor/element-type.js";
-import { unpack, unpacked } from "../tensor/packing.js";
+import { unpack, unpacked } from "#insitu/packings/packing.js";
 import { operatorOf } from "./row-weights.js";
 
 /** The nodes of a model with what they are after it, and the weights that lie in another order, by name. */
@@ -22,8 +22,10 @@ function packedIn({ graph, opsets }: Model): {
     const op = operatorOf(node, opsets);
     if (op?.packed === undefined) return node;
     const names = Object.keys(op.inputs);
-    // Kinds of attributes that models hold otherwise than graphs do belong to no operator that has packed weights.
-    const attrs = readAttributes(op.attrs, node.attributes as unknown as AttributeValues, node.opType);
+    const plain = [...node.attributes].flatMap(([name, each]) =>
+      each.kind === "int" || each.kind === "float" || each.kind === "string" ? [[name, each] as const] : [],
+    );
+    const attrs = readAttributes(op.attrs, new Map(plain), node.opType);
     const found = op.packed(attrs, (name) => tensors.get(node.inputs[names.indexOf(name)]));
     if (found === undefined) return node;
     for (const [name, how] of Object.entries(found.inputs)) weights.set(node.inputs[names.indexOf(name)], how);

@@ -7,7 +7,7 @@ import { afterAll, describe, expect, test } from "vitest";
 import { InferenceSession, Tensor } from "../../src/index.node.js";
 import { buildModel, initializer, node, value } from "../../src/onnx/build.js";
 import { moveToExternalData } from "../../tools/demo/move-external.js";
-import type { Model } from "../../src/onnx/model.js";
+import type { Model, ModelAttribute } from "../../src/onnx/model.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { backends, type TestedBackend } from "../support/backends.js";
 
@@ -205,8 +205,8 @@ test("weights of no whole tile, and those that something else reads too, are ref
   );
   const odd = product(4, { n: 2, k: 64 });
   const [call] = odd.graph.nodes;
-  const attribute = { name: "weight_prepacked", docString: "", kind: "int", value: 1n } as const;
-  const told = { ...call, attributes: new Map([...call.attributes, [attribute.name, attribute] as const]) };
+  const attribute: ModelAttribute = { name: "weight_prepacked", docString: "", kind: "int", value: 1n };
+  const told = { ...call, attributes: new Map([...call.attributes, [attribute.name, attribute]]) };
   const refused = { ...odd, graph: { ...odd.graph, nodes: [told] } };
   await expect(InferenceSession.create(writeModel(refused))).rejects.toThrow(/weight_prepacked must be 0/);
 });

@@ -62,7 +62,7 @@ async function answersOf(folder, file) {
       ? []
       : below(dirname(folder)).filter((each) => each !== folder && basename(each).startsWith(`${kind}-`));
   // The same weights in plain order first.
-  const isPlain = (twin) => /prepacked_0$/.test(twin);
+  const isPlain = (twin) => twin.endsWith("prepacked_0");
   for (const twin of twins.toSorted((a, b) => isPlain(b) - isPlain(a))) {
     const theirs = await traceOf(twin, fileOf(twin));
     if (theirs.one !== undefined) return { ...theirs, whose: basename(twin), isTwin: true };

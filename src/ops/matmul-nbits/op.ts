@@ -11,7 +11,7 @@ import type { ElementType } from "../../tensor/element-type.js";
 import type { View } from "../../tensor/view.js";
 import { isBlockSize, lowBitsAt, lowBitsLength } from "../shared/loops/low-bits.js";
 import { float64Scratch } from "../shared/loops/scratch.js";
-import { mixedProductPacking } from "../shared/rules/mixed-products.js";
+import { mixedProductPacking } from "#insitu/packings/mixed-products.js";
 import { unifyDims } from "../shared/rules/shapes.js";
 import { eachWithEach } from "../shared/rules/work.js";
 

@@ -3,7 +3,7 @@ import { type Dim, isKnown, multiplyDims, shapeText } from "../../graph/dim.js";
 import type { Fact } from "../../graph/fact.js";
 import type { CallContext, HeldWeight, Packed } from "../../graph/op.js";
 import { isBlockSize } from "../shared/loops/low-bits.js";
-import { mixedProductPacking } from "../shared/rules/mixed-products.js";
+import { mixedProductPacking } from "#insitu/packings/mixed-products.js";
 import { checkRank, unifyDims } from "../shared/rules/shapes.js";
 
 /** What both operators are told. */

@@ -2,7 +2,7 @@
  * Weights of 4 or 8 bits as CUDA's mixed products read them, and as onnxruntime's tools write them for that device: columns of a product in turns, tile
  * by tile, rows as tensor cores load them, the elements of a word as they are taken apart. A pure permutation, undone here: levels stay what they are.
  */
-import type { Packing } from "../../../tensor/packing.js";
+import type { Packing } from "./packing.js";
 
 /** Rows of a tile. */
 const tile = 64;

@@ -1,5 +1,5 @@
 /** Elements whose bytes lie in another order than they are counted in: units that are put in order each by itself. */
-import { DeferredElements } from "./deferred.js";
+import { DeferredElements } from "#insitu/tensor/deferred.js";
 
 /** How bytes lie. */
 export interface Packing {
