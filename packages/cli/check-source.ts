@@ -16,6 +16,7 @@ import type { Model } from "#insitu/onnx/model.js";
 import { withStandIns } from "#insitu/onnx/stand-ins.js";
 import { byteLengthOf } from "#insitu/tensor/element-type.js";
 import { elementCount } from "#insitu/tensor/view.js";
+import { withPlainWeights } from "#insitu/session/plain-weights.js";
 import { treePlatform } from "#insitu/platform/file-tree.js";
 import { nodePlatform } from "#insitu/platform/node.js";
 import { isModelName, withEnvironment } from "#insitu/platform/node-models.js";
@@ -119,7 +120,12 @@ async function look(
   try {
     const loaded = await open(files.model);
     producer = [loaded.producerName, loaded.producerVersion].filter((part) => part !== "").join(" ");
-    ({ model } = await wholeModel(loaded, { ...files, rotaryOffset: genai?.rotaryOffset }, platform, open));
+    ({ model } = await wholeModel(
+      await withPlainWeights(loaded, true),
+      { ...files, rotaryOffset: genai?.rotaryOffset },
+      platform,
+      open,
+    ));
   } catch (error) {
     if (!(error instanceof InsituError) || error.code === "internal") throw error;
     model = error;

@@ -8,6 +8,7 @@ import { loadExternalData } from "#insitu/onnx/external.js";
 import { openModel } from "#insitu/onnx/load.js";
 import type { Model } from "#insitu/onnx/model.js";
 import { withStandIns } from "#insitu/onnx/stand-ins.js";
+import { withPlainWeights } from "#insitu/session/plain-weights.js";
 import { nodePlatform } from "#insitu/platform/node.js";
 
 /** Elements up to which inference looks into a constant. */
@@ -23,5 +24,6 @@ export async function onnxFileAt(path: string, variant: string | boolean | undef
 
 /** The model at a path, with stand-ins for its large external weights. */
 export async function openForInspection(path: string): Promise<Model> {
-  return loadExternalData(withStandIns(await openModel(path, nodePlatform), mostRead), nodePlatform);
+  const model = withStandIns(await openModel(path, nodePlatform), mostRead);
+  return withPlainWeights(await loadExternalData(model, nodePlatform), true);
 }

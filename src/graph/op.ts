@@ -4,6 +4,7 @@
  */
 import type { InsituError, ErrorCode } from "../base/error.js";
 import type { ElementType } from "../tensor/element-type.js";
+import type { Packing } from "#insitu/packings/packing.js";
 import type { View } from "../tensor/view.js";
 import type { Attribute } from "./attribute.js";
 import type { Dim, Shape } from "./dim.js";
@@ -192,6 +193,26 @@ interface Declaration<I extends Parameters, O extends Parameters, A extends Attr
   readonly readsOnlyShape?: readonly (keyof I & string)[];
   /** The first output is the largest of the operands, element by element: a length that may be raised stays that length. */
   readonly largest?: boolean;
+  /** Weights that lie as one device's kernels read them: undefined where they lie as the operator means them, or in no order that is known. */
+  packed?(attrs: AttributeResults<A>, weights: (input: keyof I & string) => HeldWeight | undefined): Packed | undefined;
+}
+
+/** What a file holds of a constant input. */
+export interface HeldWeight {
+  readonly type: ElementType;
+  readonly dims: readonly number[];
+}
+
+/** An input in another order: its shape in the operator's own, and how its bytes lie. */
+export interface PackedInput {
+  readonly dims: readonly number[];
+  readonly packing: Packing;
+}
+
+/** Inputs in another order, and the attribute that is 0 once they are in the operator's own. */
+export interface Packed {
+  readonly attribute: string;
+  readonly inputs: Readonly<Record<string, PackedInput>>;
 }
 
 /** A declared operator, as shared code sees it. */
@@ -218,6 +239,9 @@ export interface Op {
   };
   readonly picksRows: { readonly of: string; readonly by: string; readonly along: string } | undefined;
   readonly largest: boolean;
+  readonly packed:
+    | ((attrs: AttributeRecord, weights: (input: string) => HeldWeight | undefined) => Packed | undefined)
+    | undefined;
   infer(
     call: InferCall<Parameters, Parameters, unknown>,
   ): Readonly<Record<string, OutputFact | readonly OutputFact[] | undefined>>;
@@ -268,6 +292,7 @@ export function defineOp<
     },
     picksRows: declaration.picksRows,
     largest: declaration.largest ?? false,
+    packed: declaration.packed && ((given, weights) => declaration.packed!(given as AttributeResults<A>, weights)),
     // The erased calls are made by shared code from this very declaration, so their contents have the declared types.
     lengths: {
       ...declaration.lengths,

@@ -45,15 +45,21 @@ export class ArrivingWeights {
   readonly #tables: RowElements[] = [];
   /** Files that rows are read from. */
   readonly #lasting: LastingFile[] = [];
+  readonly #mayShare: (model: Model) => boolean;
   readonly #share: ShareBytes | undefined;
   /** Places that others wait for. */
   readonly #shared: SharedBytes[] = [];
   #reading: Promise<void> | undefined;
   #isStopped = false;
 
-  /** `tablesOf` names the initializers of a model of which only rows are read; `share` gives places that other models of the same file have too. */
-  constructor(tablesOf: (model: Model) => ReadonlySet<string>, share?: ShareBytes) {
+  /** `tablesOf` names the initializers of a model of which only rows are read; `share` gives places that other models of the same file have too, if they may. */
+  constructor(
+    tablesOf: (model: Model) => ReadonlySet<string>,
+    mayShare: (model: Model) => boolean,
+    share?: ShareBytes,
+  ) {
     this.#tablesOf = tablesOf;
+    this.#mayShare = mayShare;
     this.#share = share;
   }
 
@@ -65,6 +71,7 @@ export class ArrivingWeights {
     sizes: readonly number[],
   ): Promise<SharedBytes | undefined> {
     if (this.#share === undefined || file?.version === undefined || sizes.length === 0) return undefined;
+    if (!this.#mayShare(model)) return undefined;
     // What is a table to one model and a matrix to another is read in two ways.
     const tables = this.#tablesOf(model);
     const key = ranges.map(([name, range]) => `${range}${tables.has(name) ? " by rows" : ""}`).join();

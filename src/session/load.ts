@@ -17,6 +17,7 @@ import { optimizeGraph, type Preparation } from "../passes/optimize.js";
 import { removeDeadNodes } from "../passes/remove-dead-nodes.js";
 import { type RemovedNode, removedNodes } from "#insitu/explain/caches.js";
 import { presentsOf } from "../plan/pairs.js";
+import { withPlainWeights } from "./plain-weights.js";
 
 /** What a model can be loaded from: a path or URL, or its bytes. */
 export type ModelSource = string | URL | Uint8Array | ArrayBufferLike;
@@ -34,7 +35,7 @@ export async function loadModel(
 ): Promise<Model> {
   checkLoadOptions(options);
   const loaded = await readSource(source, platform, options, allocateBytes, later);
-  return withOperators(later instanceof DeferredWeights ? deferInMemory(loaded) : loaded);
+  return withPlainWeights(await withOperators(later instanceof DeferredWeights ? deferInMemory(loaded) : loaded));
 }
 
 async function readSource(

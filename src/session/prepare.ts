@@ -24,6 +24,7 @@ import {
 import { Pairings } from "./pairing.js";
 import type { Parts } from "./session.js";
 import { holding } from "../tensor/deferred.js";
+import { areAsFiled } from "./plain-weights.js";
 import { rowWeights } from "./row-weights.js";
 import { ToldApart } from "./told-apart.js";
 import { heldBytes, namedWeightsOf } from "./weights.js";
@@ -40,7 +41,7 @@ export async function prepareOn(
   const preparation = { level, hasKernel, activations };
   const limit = new MemoryLimit(options.memoryLimit ?? platform.memoryBytes);
   const deferring = opened.bringWeights && new DeferredWeights((bytes) => limit.addWeights(bytes));
-  const arriving = new ArrivingWeights(rowWeights, limit.guardShared(opened));
+  const arriving = new ArrivingWeights(rowWeights, areAsFiled, limit.guardShared(opened));
   // Code is read before weights are, or it would wait behind them.
   const rewriting = rewrite === "never" ? undefined : import("../rewrite/rewrite.js");
   rewriting?.catch(() => undefined);

@@ -1,4 +1,5 @@
 /** Weights that nobody reads but operators which ask for rows of them: they may stay in their file. */
+import type { Op } from "../graph/op.js";
 import type { Model, ModelGraph, ModelNode } from "../onnx/model.js";
 import { operators } from "../ops/index.js";
 
@@ -16,10 +17,16 @@ export function rowWeights({ graph, opsets, functions }: Model): ReadonlySet<str
   return picked;
 }
 
-/** Which input a node reads rows of; -1 where it reads none by rows. */
-function tableOf({ domain, opType, attributes }: ModelNode, opsets: ReadonlyMap<string, number>): number {
+/** The declaration that a node calls. */
+export function operatorOf({ domain, opType }: ModelNode, opsets: ReadonlyMap<string, number>): Op | undefined {
   const plain = domain === "ai.onnx" ? "" : domain;
-  const op = operators.find(plain, opType, opsets.get(plain) ?? 1);
+  return operators.find(plain, opType, opsets.get(plain) ?? 1);
+}
+
+/** Which input a node reads rows of; -1 where it reads none by rows. */
+function tableOf(node: ModelNode, opsets: ReadonlyMap<string, number>): number {
+  const { attributes } = node;
+  const op = operatorOf(node, opsets);
   if (op?.picksRows === undefined) return -1;
   const { of, along } = op.picksRows;
   const axis = attributes.get(along);

@@ -173,7 +173,7 @@ export const cases: readonly OpCase[] = [
     op: "QMoE",
     domain,
     opset: 1,
-    shows: "weights in blocks, packed for CUDA's kernels",
+    shows: "weights in blocks, as if packed for CUDA's kernels, of no whole tile",
     attrs: { k: 1, block_size: 16 },
     inputs: [
       float32([1, 32], repeat(1, 32)),
@@ -184,7 +184,7 @@ export const cases: readonly OpCase[] = [
       bytes([1, 64, 16], repeat(0, 1024)),
       float32([1, 32, 4], repeat(0, 128)),
     ],
-    throws: /fc1_experts_weights \[1,32,32\] lie as CUDA's kernels read them; export them as \[1,64,16\]/,
+    throws: /fc1_experts_weights must be \[1,64,16\], got \[1,32,32\]/,
   },
   {
     op: "QMoE",

@@ -10,6 +10,7 @@ import { CausalLM, InferenceSession, Tensor } from "../../dist/index.node.js";
 import { buildModel, initializer, node, value } from "../../dist/onnx/build.js";
 import { readModel } from "../../dist/onnx/read.js";
 import { writeModel } from "../../dist/onnx/write.js";
+import { areAsFiled } from "../../dist/session/plain-weights.js";
 import { best, emptyCaches, numbersOf, presentOf, rowOf, table, tensorOf, traceOf } from "./published/traces.mjs";
 
 const { positionals, values } = parseArgs({
@@ -32,11 +33,13 @@ const folders = positionals
   .filter((each) => new RegExp(values.only).test(basename(each)));
 
 function fileOf(folder) {
-  const { graph } = readModel(readFileSync(join(folder, "model.onnx")));
+  const model = readModel(readFileSync(join(folder, "model.onnx")));
+  const { graph } = model;
   const told = ({ name, type }) => ({ name, type: type.elementType, shape: type.shape });
   const calls = (opType) => graph.nodes.filter((each) => each.opType === opType);
   const attentions = calls("GroupQueryAttention");
   return {
+    isPacked: !areAsFiled(model),
     inputs: graph.inputs.map(told),
     outputs: graph.outputs.map(({ name }) => name),
     vocabulary: graph.outputs.find(({ name }) => name === "logits")?.type.shape.at(-1),
@@ -50,14 +53,17 @@ function fileOf(folder) {
 
 /** The answers of another provider's file of the same weights, where the file's own cannot be had. */
 async function answersOf(folder, file) {
-  const own = await traceOf(folder, file);
+  // onnxruntime's CPU provider takes weights that lie as CUDA's kernels read them for plain ones.
+  const own = file.isPacked ? { missing: "its weights are packed for CUDA" } : await traceOf(folder, file);
   if (own.one !== undefined) return own;
   const [, kind] = /^(.*?-(?:int|fp|bf)\d+)-/.exec(basename(folder)) ?? [];
   const twins =
     kind === undefined
       ? []
       : below(dirname(folder)).filter((each) => each !== folder && basename(each).startsWith(`${kind}-`));
-  for (const twin of twins) {
+  // The same weights in plain order first.
+  const isPlain = (twin) => twin.endsWith("prepacked_0");
+  for (const twin of twins.toSorted((a, b) => isPlain(b) - isPlain(a))) {
     const theirs = await traceOf(twin, fileOf(twin));
     if (theirs.one !== undefined) return { ...theirs, whose: basename(twin), isTwin: true };
   }

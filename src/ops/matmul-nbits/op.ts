@@ -11,6 +11,7 @@ import type { ElementType } from "../../tensor/element-type.js";
 import type { View } from "../../tensor/view.js";
 import { isBlockSize, lowBitsAt, lowBitsLength } from "../shared/loops/low-bits.js";
 import { float64Scratch } from "../shared/loops/scratch.js";
+import { mixedProductPacking } from "#insitu/packings/mixed-products.js";
 import { unifyDims } from "../shared/rules/shapes.js";
 import { eachWithEach } from "../shared/rules/work.js";
 
@@ -95,7 +96,8 @@ export const MatMulNBits = defineOp({
     );
     call.check(
       weight_prepacked === 0,
-      () => `weight_prepacked must be 0: weights in the layout of one device (${weight_prepacked}) cannot be read`,
+      () =>
+        `weight_prepacked must be 0: weights in the layout of one device (${weight_prepacked}) can be read where they are initializers of the main graph, of whole tiles`,
       "invalid-argument",
     );
     const { blocks, blob } = layoutOf(call.attrs);
@@ -112,6 +114,14 @@ export const MatMulNBits = defineOp({
     checkShape(call, "g_idx", g_idx, [K], [blocks * block_size]);
     checkShape(call, "bias", bias, [N]);
     return { Y: { shape: productShape(call, A.shape, K, N) } };
+  },
+
+  packed({ N, K, bits, block_size, weight_prepacked: how }, weights) {
+    // 1 is the order of Ampere's kernels, which all GPUs since then have; 2 is Hopper's own.
+    const packing = how === 1 || how === 2 ? mixedProductPacking(bits, { outer: N, inner: K }, how === 1) : undefined;
+    if (packing === undefined || weights("B")?.type !== "uint8" || !isBlockSize(block_size)) return undefined;
+    const { blocks, blob } = layoutOf({ K, N, bits, block_size });
+    return { attribute: "weight_prepacked", inputs: { B: { dims: [N, blocks, blob], packing } } };
   },
 
   looksAt: ["g_idx"],

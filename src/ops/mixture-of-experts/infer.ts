@@ -1,8 +1,9 @@
 /** The shape rule of MoE and QMoE: how the operands of the experts agree, and what sizes they say. */
 import { type Dim, isKnown, multiplyDims, shapeText } from "../../graph/dim.js";
 import type { Fact } from "../../graph/fact.js";
-import type { CallContext } from "../../graph/op.js";
+import type { CallContext, HeldWeight, Packed } from "../../graph/op.js";
 import { isBlockSize } from "../shared/loops/low-bits.js";
+import { mixedProductPacking } from "#insitu/packings/mixed-products.js";
 import { checkRank, unifyDims } from "../shared/rules/shapes.js";
 
 /** What both operators are told. */
@@ -145,6 +146,34 @@ export function checkExperts(
   }
 }
 
+/**
+ * The weights of a node if they lie as CUDA's kernels read them. The attribute may say so (1); where it is left out (-1), the shapes tell: they are the
+ * other way round then, with blocks, or with scales of 16 bits, as no other device's files have.
+ */
+export function packedExperts(
+  { bits, blockSize }: WeightForm,
+  prepacked: number,
+  held: (input: `fc${1 | 2}_${"experts_weights" | "scales"}`) => HeldWeight | undefined,
+): Packed | undefined {
+  const products = (["fc1", "fc2"] as const).map((name) => {
+    const [weights, scales] = [held(`${name}_experts_weights`), held(`${name}_scales`)];
+    if (weights?.type !== "uint8" || weights.dims.length !== 3 || scales === undefined) return undefined;
+    const [experts, first, last] = weights.dims;
+    const outer = scales.dims[1];
+    const inner = (first * last * (8 / bits)) / outer;
+    const dims = [experts, outer, (inner * bits) / 8];
+    const packing = mixedProductPacking(bits, { outer, inner }, true);
+    const isTurned = first === inner && first !== outer && (blockSize > 0 || scales.type !== "float32");
+    return packing && { name: `${name}_experts_weights`, dims, packing, isTurned };
+  });
+  const isPacked = prepacked === 1 || (prepacked === -1 && products.some((product) => product?.isTurned));
+  if (!isPacked || products.includes(undefined)) return undefined;
+  const inputs = products.map(
+    (product) => [product!.name, { dims: product!.dims, packing: product!.packing }] as const,
+  );
+  return { attribute: "weights_prepacked", inputs: Object.fromEntries(inputs) };
+}
+
 /** The bits of weights that are not quantized. */
 export const floatBits = 32;
 
@@ -169,17 +198,10 @@ function checkProduct(
     inner % perByte === 0,
     () => `rows of ${name}_experts_weights must be whole bytes: ${inner} values of ${bits} bits are none`,
   );
-  // Files older than blocks say the shape the other way round; the bytes lie the same way. With blocks it is CUDA's own layout.
+  // Files older than blocks say the shape the other way round; the bytes lie the same way.
   const turned = bits === floatBits ? [experts, inner, rows] : [experts, inner, packed(rows)];
   const plain = [experts, rows, packed(inner)];
-  const isPacked = bits !== floatBits && blockSize > 0 && shapeText(weights.shape ?? plain) === shapeText(turned);
-  call.check(
-    !isPacked || shapeText(plain) === shapeText(turned),
-    () =>
-      `${name}_experts_weights ${shapeText(turned)} lie as CUDA's kernels read them; export them as ${shapeText(plain)}: for cpu or webgpu, or with qmoe_weights_prepacked=0`,
-    "invalid-argument",
-  );
-  checkShape(call, `${name}_experts_weights`, weights, plain, turned);
+  checkShape(call, `${name}_experts_weights`, weights, plain, ...(blockSize === 0 ? [turned] : []));
   checkShape(call, `${name}_experts_bias`, bias, [experts, rows]);
   if (bits === floatBits) return;
   call.check(scales !== undefined, `weights of ${bits} bits need the input ${name}_scales`, "invalid-graph");
@@ -220,7 +242,8 @@ export function checkForm(
   );
   call.check(
     prepacked === -1 || prepacked === 0,
-    () => `weights_prepacked must be 0: weights in the layout of one device (${prepacked}) cannot be read`,
+    () =>
+      `weights_prepacked must be 0: weights in the layout of one device (${prepacked}) can be read where they are initializers of the main graph, of whole tiles`,
     "invalid-argument",
   );
   call.check([2, 4, 8].includes(bits), () => `expert_weight_bits must be 2, 4 or 8, got ${bits}`, "invalid-argument");

@@ -8,7 +8,7 @@ import { defineOp, optional, tensor } from "../../graph/op.js";
 import type { ElementType } from "../../tensor/element-type.js";
 import { checkRank, unifyDims } from "../shared/rules/shapes.js";
 import { sizeOf } from "../shared/rules/work.js";
-import { checkExperts, checkForm, expertsOf, floatBits, type WeightForm } from "./infer.js";
+import { checkExperts, checkForm, expertsOf, floatBits, packedExperts, type WeightForm } from "./infer.js";
 import { computeExperts } from "./reference.js";
 
 const floats: readonly ElementType[] = ["float32", "float16", "bfloat16"];
@@ -144,6 +144,9 @@ export const QMoE = defineOp({
     });
     return { output: { shape: input.shape } };
   },
+
+  packed: ({ quant_type: type, expert_weight_bits: bits, block_size: block, weights_prepacked: how }, weights) =>
+    type === "int" ? packedExperts({ bits, blockSize: block }, how, weights) : undefined,
 
   work: ({ inputs, attrs: { k, expert_weight_bits: bits } }) =>
     workOf(inputs.input, inputs.fc2_experts_weights, k, 8 / bits),
