@@ -43,18 +43,23 @@ export function newerKernels(record) {
   }
 }
 
-async function adapterInfo() {
+/** What the GPU here is called; undefined where there is none, or software that stands in for one. */
+export async function adapterName() {
   const { create, globals } = await import("webgpu");
   Object.assign(globalThis, globals);
-  const adapter = await create([]).requestAdapter();
-  return adapter === null ? undefined : adapter.info;
+  const info = (await create([]).requestAdapter())?.info;
+  const told = [info?.vendor, info?.architecture, info?.description].filter(Boolean).join(" ");
+  return info === undefined || /swiftshader|llvmpipe|software/i.test(told) ? undefined : told;
 }
 
+/** The record as text. */
+export const noteOnGpu = ({ commit, device, result }) =>
+  `${JSON.stringify({ commit, date: new Date().toISOString().slice(0, 10), device, result }, null, 2)}\n`;
+
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const info = await adapterInfo();
-  const told = [info?.vendor, info?.architecture, info?.description].filter(Boolean).join(" ");
-  if (info === undefined || /swiftshader|llvmpipe|software/i.test(told)) {
-    console.error(`no GPU here${told === "" ? "" : `, but ${told}`}: nothing was run, and the record stays as it is`);
+  const device = await adapterName();
+  if (device === undefined) {
+    console.error("no GPU here: nothing was run, and the record stays as it is");
     process.exit(1);
   }
   if (git("status", "--porcelain", "--untracked-files=no") !== "") {
@@ -78,13 +83,7 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   });
   process.stdout.write(stdout);
   const result = stdout.trim().split("\n").at(-1);
-  const record = {
-    commit: git("rev-parse", "HEAD"),
-    date: new Date().toISOString().slice(0, 10),
-    device: told,
-    result,
-  };
-  writeFileSync(recordPath, `${JSON.stringify(record, null, 2)}\n`);
+  writeFileSync(recordPath, noteOnGpu({ commit: git("rev-parse", "HEAD"), device, result }));
   console.log(`noted in ${recordPath}: commit it`);
   process.exitCode = status ?? 1;
 }
