@@ -54,6 +54,8 @@ export interface Contestant {
 export interface Group {
   readonly name: string;
   readonly contestants: readonly Contestant[];
+  /** What it is of, where that is so large that it is measured only where somebody asks for groups by this name. */
+  readonly largeName?: string;
   /** Rounds, where nobody says how many, of a group whose rounds take long. */
   readonly repeats?: number;
   /** True if each run begins anew: there is nothing to warm up, and the first counts like any other. */

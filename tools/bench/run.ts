@@ -63,7 +63,7 @@ export async function runBench(loads: readonly Load[], options: BenchOptions = {
         program: options.program,
         tell,
       })
-      .filter((group) => group.name.includes(only));
+      .filter((group) => isAskedFor(group, only));
     if (all.length === 0)
       throw new InsituError("invalid-argument", `load ${name} has no group with "${only}" in its name`);
     const done: GroupReport[] = [];
@@ -216,4 +216,10 @@ async function startAndTry(contestant: Contestant): Promise<Started> {
     await running.stop();
     throw error;
   }
+}
+
+/** True for a group with this in its name; of those that are large, if it names what they are of. */
+function isAskedFor({ name, largeName }: Group, only: string): boolean {
+  const isNamed = largeName === undefined || (only !== "" && (largeName.includes(only) || only.includes(largeName)));
+  return isNamed && name.includes(only);
 }

@@ -6,7 +6,8 @@
 import { buildModel, float, value } from "#insitu/onnx/build.js";
 import { type Model, type ModelTensor, type ModelValue, tensorView } from "#insitu/onnx/model.js";
 import { readNumbers } from "#insitu/tensor/access.js";
-import { rotaryFrequencies, type RopeScaling } from "./rotary-frequencies.js";
+import { addExperts, type PublishedExperts } from "./published-experts.js";
+import { rotaryFrequencies, rotaryMagnitude, type RopeScaling, type YarnScaling } from "./rotary-frequencies.js";
 import { microsoft, PublishedGraph, type PublishedWeights } from "./published-graph.js";
 import { type WeightType, written } from "./random-weights.js";
 
@@ -22,11 +23,15 @@ export interface PublishedSizes {
   /** Positions that the rotary tables reach. */
   readonly positions: number;
   readonly ropeTheta: number;
-  /** How frequencies are slowed down for texts longer than those of the first training, as Llama 3 does it. */
-  readonly ropeScaling?: RopeScaling;
+  /** How frequencies are slowed down for texts longer than those of the first training. */
+  readonly ropeScaling?: RopeScaling | YarnScaling;
   /** What norms add to the mean square; 1e-6 where left out. */
   readonly epsilon?: number;
   readonly seed: number;
+  /** Experts of `intermediate` in the place of a feed-forward layer. */
+  readonly experts?: PublishedExperts;
+  /** Rows that every other layer looks back at most, the first among them. */
+  readonly window?: number;
 }
 
 /** What every size has, small enough for the reference implementation. */
@@ -53,6 +58,8 @@ export interface PublishedForm {
   readonly projections?: "separate" | "packed";
   /** Norms of each head's queries and keys as nodes of their own, or none, as in Llama. */
   readonly headNorms?: "nodes" | "none";
+  /** Biases of attention's products, and a sink for each head, as in gpt-oss. */
+  readonly biasesAndSinks?: boolean;
   /** Logits of every token, or of the last one alone (the builder's `prune_lm_head`). */
   readonly logits?: "all" | "last";
   /**
@@ -75,6 +82,7 @@ export function publishedDecoder(
     headNorms = "nodes",
     embeddings = "separate",
     logits = "all",
+    biasesAndSinks = false,
   }: PublishedForm = {},
 ): Model {
   const { layers, hidden, heads, keyValueHeads, headSize, intermediate, vocabulary } = sizes;
@@ -119,13 +127,13 @@ export function publishedDecoder(
         ...rotary,
         "", // position_ids
         "", // attention_bias
-        "", // head_sink
+        biasesAndSinks ? graph.weight(graph.random.values(`model.layers.${layer}.attn.sinks`, type, [heads], 1)) : "",
       ],
       {
         num_heads: heads,
         kv_num_heads: keyValueHeads,
         scale: float(1 / Math.sqrt(headSize)),
-        local_window_size: -1,
+        local_window_size: layer % 2 === 0 ? (sizes.window ?? -1) : -1,
         softcap: float(0),
         do_rotary: 1,
         rotary_interleaved: 0,
@@ -138,18 +146,28 @@ export function publishedDecoder(
         ],
       },
     );
-    skip = graph.linear(`${at}/attn/o_proj`, attended, queries, hidden);
+    skip = product(`${at}/attn/o_proj`, attended, queries, hidden);
     const second = normed(layer, "post_attention");
+    if (sizes.experts !== undefined) {
+      skip = addExperts(graph, layer, second, { hidden, intermediate, experts: sizes.experts });
+      continue;
+    }
     const gate = graph.linear(`${at}/mlp/gate_proj`, second, hidden, intermediate);
     const up = graph.linear(`${at}/mlp/up_proj`, second, hidden, intermediate);
     const sigmoid = graph.add("Sigmoid", `${at}/mlp/act_fn/Sigmoid`, [gate]);
     const silu = graph.add("Mul", `${at}/mlp/act_fn/Mul`, [gate, sigmoid]);
-    const product = graph.add("Mul", `${at}/mlp/Mul`, [silu, up]);
-    skip = graph.linear(`${at}/mlp/down_proj`, product, intermediate, hidden);
+    const passed = graph.add("Mul", `${at}/mlp/Mul`, [silu, up]);
+    skip = graph.linear(`${at}/mlp/down_proj`, passed, intermediate, hidden);
   }
   const rows = normed(layers, "final_norm");
   graph.linear("/lm_head", logits === "all" ? rows : lastRow(graph, rows), hidden, vocabulary, "logits");
   if (embeddings === "unpacked") graph.weight(unpackedHead(graph, sizes));
+
+  /** A product of attention's, with its bias where there are any. */
+  function product(name: string, input: string, K: number, N: number): string {
+    const made = graph.linear(name, input, K, N);
+    return biasesAndSinks ? graph.biased(name, made, N) : made;
+  }
 
   /** Queries, keys and values as attention takes them. */
   function project(input: string, layer: number): readonly string[] {
@@ -157,12 +175,12 @@ export function publishedDecoder(
     let parts: readonly string[];
     if (projections === "separate")
       parts = [
-        graph.linear(`${at}/q_proj`, input, hidden, queries),
-        graph.linear(`${at}/k_proj`, input, hidden, keys),
-        graph.linear(`${at}/v_proj`, input, hidden, keys),
+        product(`${at}/q_proj`, input, hidden, queries),
+        product(`${at}/k_proj`, input, hidden, keys),
+        product(`${at}/v_proj`, input, hidden, keys),
       ];
     else {
-      const packed = graph.linear(`${at}/qkv_proj`, input, hidden, queries + 2 * keys);
+      const packed = product(`${at}/qkv_proj`, input, hidden, queries + 2 * keys);
       if (headNorms === "none") return [packed, "", ""];
       const name = `${at}/qkv_proj/Split`;
       parts = [0, 1, 2].map((part) => `${name}/output_${part}`);
@@ -268,9 +286,10 @@ function rotaryTables(sizes: PublishedSizes, type: WeightType): readonly ModelTe
   const { positions, headSize } = sizes;
   const half = headSize / 2;
   const frequencies = rotaryFrequencies(sizes);
+  const magnitude = rotaryMagnitude(sizes);
   const angle = (at: number): number => Math.floor(at / half) * frequencies[at % half];
   return [
-    written("cos_cache", type, [positions, half], (at) => Math.cos(angle(at))),
-    written("sin_cache", type, [positions, half], (at) => Math.sin(angle(at))),
+    written("cos_cache", type, [positions, half], (at) => magnitude * Math.cos(angle(at))),
+    written("sin_cache", type, [positions, half], (at) => magnitude * Math.sin(angle(at))),
   ];
 }

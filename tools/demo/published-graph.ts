@@ -23,6 +23,7 @@ export class PublishedGraph {
   readonly nodes: ModelNode[] = [];
   readonly initializers: ModelTensor[] = [];
   readonly #constants = new Set<string>();
+  readonly #held = new Map<string, object>();
   readonly random: RandomWeights;
   readonly type: WeightType;
   readonly weights: PublishedWeights;
@@ -97,6 +98,19 @@ export class PublishedGraph {
     ];
     const attributes = { K, N, accuracy_level: accuracyLevel, bits, block_size: blockSize };
     return this.add("MatMulNBits", `${name}/MatMul_Q${bits}`, operands, attributes, { ...to, domain: microsoft });
+  }
+
+  /** What a product made, with a bias of `size`. */
+  biased(name: string, input: string, size: number): string {
+    const bias = `${name.slice(1).replaceAll("/", ".")}.Add.bias`;
+    return this.add("Add", `${name}/Add`, [input, this.weight(this.random.values(bias, this.type, [size], 0.1))]);
+  }
+
+  /** Memory that several weights of the model are views of, by a name: it is filled for the first of them. */
+  held<T extends object>(key: string, make: () => T): T {
+    const known = this.#held.get(key) ?? make();
+    this.#held.set(key, known);
+    return known as T;
   }
 
   /** The norm of rows whose length is `size`. */

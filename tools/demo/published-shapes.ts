@@ -5,10 +5,12 @@ import type { PublishedForm, PublishedSizes } from "./published-decoder.js";
 export interface PublishedShape {
   readonly name: string;
   /** `model_type` of its configuration. */
-  readonly modelType: "llama" | "qwen3";
+  readonly modelType: "llama" | "qwen3" | "gpt_oss";
   readonly sizes: PublishedSizes;
   /** What its files look like where they have weights of 4 bits for processors. */
   readonly form: PublishedForm;
+  /** True if it is so large that it is run by its name alone. */
+  readonly isLarge?: boolean;
 }
 
 /**
@@ -81,5 +83,38 @@ const llama32: PublishedShape = {
   form: { ...form, headNorms: "none" },
 };
 
+/** Qwen3-4B. */
+export const qwen3Large: PublishedShape = {
+  name: "Qwen3-4B",
+  modelType: "qwen3",
+  sizes: { ...qwen3.sizes, layers: 36, hidden: 2560, heads: 32, intermediate: 9728 },
+  form,
+  isLarge: true,
+};
+
+/** gpt-oss-20b: its experts in blocks of 4 bits with scales that are powers of two, as MXFP4 has them. */
+export const gptOss: PublishedShape = {
+  name: "gpt-oss-20b",
+  modelType: "gpt_oss",
+  sizes: {
+    layers: 24,
+    hidden: 2880,
+    heads: 64,
+    keyValueHeads: 8,
+    headSize: 64,
+    intermediate: 2880,
+    vocabulary: 201_088,
+    positions: 131_072,
+    ropeTheta: 150_000,
+    ropeScaling: { kind: "yarn", factor: 32, fast: 32, slow: 1, originalPositions: 4096 },
+    epsilon: 1e-5,
+    seed: 1,
+    experts: { count: 32, chosen: 4, limit: 7 },
+    window: 128,
+  },
+  form: { ...form, embeddings: "separate", projections: "packed", headNorms: "none", biasesAndSinks: true },
+  isLarge: true,
+};
+
 /** The shapes, smallest first. */
-export const publishedShapes: readonly PublishedShape[] = [smolLm2, qwen3, llama32];
+export const publishedShapes: readonly PublishedShape[] = [smolLm2, qwen3, llama32, qwen3Large, gptOss];

@@ -1,9 +1,20 @@
 // Experts beside a dense feed-forward layer that reads as many bytes a token: 32 experts of which a token has 4, weights of 4 bits in blocks of 32.
-//   node tools/measure/experts.mjs [layers] [threads] [hidden] [inner]
+//   node tools/measure/experts.mjs [layers] [threads] [hidden] [inner] [--backend webgpu] [--type float16]
+// On a GPU runs are begun one behind the other, and what is timed is many of them: a single one is told by its round trip.
 import { InferenceSession, Tensor } from "../../dist/index.node.js";
 import { buildModel, float, initializer, node, value } from "../../dist/onnx/build.js";
 import { writeModel } from "../../dist/onnx/write.js";
+import { writeNumbers } from "../../dist/tensor/access.js";
+import { Tensor as OwnTensor } from "../../dist/tensor/tensor.js";
+import { View } from "../../dist/tensor/view.js";
 
+const option = (name, otherwise) => {
+  const at = process.argv.indexOf(name);
+  return at < 0 ? otherwise : process.argv.splice(at, 2)[1];
+};
+const backend = option("--backend", "wasm");
+const onGpu = backend === "webgpu";
+const type = option("--type", onGpu ? "float16" : "float32");
 const [layers = 4, threads = 2, hidden = 2048, inner = 1024] = process.argv.slice(2).map(Number);
 const [experts, k, block] = [32, 4, 32];
 const domain = "com.microsoft";
@@ -14,8 +25,15 @@ const bytes = (dims) => {
   for (let i = 0; i < words.length; i++) words[i] = state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
   return new Tensor("uint8", new Uint8Array(words.buffer, 0, count), dims);
 };
-const scales = (dims) =>
-  new Tensor("float32", new Float32Array(dims.reduce((product, dim) => product * dim, 1)).fill(0.002), dims);
+/** A tensor of a type that holds floats; `Float16Array` is not in every Node. */
+const floats = (dims, of) => {
+  const count = dims.reduce((product, dim) => product * dim, 1);
+  if (type === "float32") return new Tensor(type, Float32Array.from({ length: count }, of), dims);
+  const view = View.allocate(type, dims);
+  writeNumbers(view, Float32Array.from({ length: count }, of));
+  return OwnTensor.fromView(view);
+};
+const scales = (dims) => floats(dims, () => 0.002);
 
 function model(layerOf) {
   const [initializers, nodes] = [[], []];
@@ -29,8 +47,8 @@ function model(layerOf) {
   return writeModel(
     buildModel({
       opset: { "": 21, [domain]: 1 },
-      inputs: [value("x", "float32", ["tokens", hidden]), value("scores", "float32", ["tokens", experts])],
-      outputs: [value(x, "float32", ["tokens", hidden])],
+      inputs: [value("x", type, ["tokens", hidden]), value("scores", type, ["tokens", experts])],
+      outputs: [value(x, type, ["tokens", hidden])],
       initializers,
       nodes,
     }),
@@ -94,19 +112,18 @@ for (const [name, bytesOf] of Object.entries({
   "dense, level 2": dense(2),
   "dense, level 4": dense(4),
 }))
-  sessions[name] = await InferenceSession.create(bytesOf, { backend: "wasm", threads });
-for (const tokens of [1, 128]) {
+  if (!onGpu || name === "experts" || name === "dense, level 0")
+    sessions[name] = await InferenceSession.create(bytesOf, { backend, ...(onGpu ? {} : { threads }) });
+const atOnce = onGpu ? 16 : 1;
+for (const tokens of onGpu ? [1, 8, 128] : [1, 128]) {
   const times = Object.fromEntries(Object.keys(sessions).map((name) => [name, []]));
   for (let round = 0; round < (tokens === 1 ? 40 : 6); round++) {
-    const x = new Tensor("float32", Float32Array.from({ length: tokens * hidden }, Math.random), [tokens, hidden]);
-    const scores = new Tensor("float32", Float32Array.from({ length: tokens * experts }, Math.random), [
-      tokens,
-      experts,
-    ]);
+    const x = floats([tokens, hidden], Math.random);
+    const scores = floats([tokens, experts], Math.random);
     for (const [name, session] of Object.entries(sessions)) {
       const start = performance.now();
-      await session.run({ x, scores });
-      times[name].push(performance.now() - start);
+      await Promise.all(Array.from({ length: atOnce }, () => session.run({ x, scores })));
+      times[name].push((performance.now() - start) / atOnce);
     }
   }
   const median = (list) => list.toSorted((a, b) => a - b)[list.length >> 1];

@@ -1,18 +1,19 @@
 /**
  * A published decoder as llama.cpp reads it: the same weights in a GGUF file, products as float16 (or float32), as Q4_0, whose blocks of 32
- * are MatMulNBits' own with their halves apart, or as Q8_0. Knows the names that tools/demo gives to weights.
+ * are MatMulNBits' own with their halves apart, or as Q8_0; experts as MXFP4 (`gguf-experts.ts`). Knows the names that tools/demo gives to weights.
  */
 import { closeSync, openSync, writeSync } from "node:fs";
 import type { PublishedSizes } from "../../demo/published-decoder.js";
+import { expertBlocks } from "./gguf-experts.js";
 import { rotaryDivisors } from "../../demo/rotary-frequencies.js";
 import type { Model, ModelTensor } from "#insitu/onnx/model.js";
 import { tensorView } from "#insitu/onnx/model.js";
 import { readNumbers } from "#insitu/tensor/access.js";
-import { encodeFloat16 } from "#insitu/tensor/float.js";
+import { decodeTable, encodeFloat16 } from "#insitu/tensor/float.js";
 
 /** GGUF's numbers for what metadata are, and for types of tensors. */
 const kinds = { uint32: 4, int32: 5, float32: 6, string: 8, array: 9 } as const;
-const types = { float32: 0, float16: 1, Q4_0: 2, Q8_0: 8 } as const;
+const types = { float32: 0, float16: 1, Q4_0: 2, Q8_0: 8, MXFP4: 39 } as const;
 const alignment = 32;
 
 interface Part {
@@ -101,8 +102,8 @@ function blocksAsQ8({ data, dims: [, , blockSize] }: ModelTensor, scales: ModelT
   return result;
 }
 
-/** What llama.cpp calls the two kinds of decoders: with norms of each head's queries and keys, and without. */
-type Architecture = "qwen3" | "llama";
+/** What llama.cpp calls the kinds of decoders: with norms of each head's queries and keys, with experts and sinks, and with neither. */
+type Architecture = "qwen3" | "gpt-oss" | "llama";
 
 /** Writes the decoder to a file; where the embedding has the head's values, one tensor can serve for both. */
 export function writeGguf(
@@ -114,7 +115,11 @@ export function writeGguf(
   const weights = new Map(graph.initializers.map((tensor) => [tensor.name, tensor]));
   // With no tensor of its own for the head, llama.cpp takes the embedding.
   if (embedding === "head") weights.delete("model.embed_tokens.weight");
-  const architecture = weights.has("model.layers.0.attn.q_norm.layernorm.weight") ? "qwen3" : "llama";
+  const architecture = weights.has("model.layers.0.attn.q_norm.layernorm.weight")
+    ? "qwen3"
+    : weights.has("model.layers.0.attn.sinks")
+      ? "gpt-oss"
+      : "llama";
   const parts = [...partsOf(weights, sizes, architecture)];
   const head = new Bytes().raw(new TextEncoder().encode("GGUF")).uint32(3).uint64(parts.length);
   const metadata = metadataOf(sizes, architecture);
@@ -168,7 +173,7 @@ function* partsOf(
   sizes: PublishedSizes,
   architecture: Architecture,
 ): Generator<Part> {
-  const { layers, hidden, vocabulary, headSize } = sizes;
+  const { layers, hidden, vocabulary, headSize, heads, keyValueHeads } = sizes;
   const floats = (name: string, dims: readonly number[], numbers: Float32Array): Part => ({
     name,
     type: "float32",
@@ -223,7 +228,7 @@ function* partsOf(
   /** Queries or keys. */
   const turning = (name: string, source: string): Part => {
     const part = product(name, source);
-    if (architecture === "qwen3") return part;
+    if (architecture !== "llama") return part;
     const rows = part.dims[1];
     return { ...part, bytes: () => ordered(part.bytes(), rows, pairedRows(headSize)) };
   };
@@ -237,11 +242,16 @@ function* partsOf(
       bytes: () => bytesOf(embedding.data as Uint16Array),
       byteLength: sizeOf(embedding.dims) * (embedding.type === "float16" ? 2 : 4),
     };
-  if (sizes.ropeScaling !== undefined)
+  if (sizes.ropeScaling !== undefined && sizes.ropeScaling.kind !== "yarn")
     yield floats("rope_freqs.weight", [headSize / 2], Float32Array.from(rotaryDivisors(sizes)));
   for (let layer = 0; layer < layers; layer++) {
     const [ours, theirs] = [`model.layers.${layer}.`, `blk.${layer}.`];
     yield plain(`${theirs}attn_norm.weight`, `${ours}input_layernorm.weight`);
+    if (architecture === "gpt-oss") {
+      yield* attentionParts(layer);
+      yield* expertParts(layer);
+      continue;
+    }
     yield turning(`${theirs}attn_q.weight`, `${ours}attn.q_proj`);
     yield turning(`${theirs}attn_k.weight`, `${ours}attn.k_proj`);
     yield product(`${theirs}attn_v.weight`, `${ours}attn.v_proj`);
@@ -257,6 +267,82 @@ function* partsOf(
   }
   yield plain("output_norm.weight", `model.layers.${layers}.final_norm_layernorm.weight`);
   if (embedding !== undefined) yield product("output.weight", "lm_head");
+
+  /** Some rows of a product whose rows several have in common. */
+  function rowsOf(part: Part, first: number, count: number): Part {
+    const bytes = part.byteLength / part.dims[1];
+    return {
+      ...part,
+      dims: [part.dims[0], count],
+      bytes: () => part.bytes().subarray(first * bytes, (first + count) * bytes),
+      byteLength: count * bytes,
+    };
+  }
+
+  /** Attention with biases, and a sink for each head; one product has queries, keys and values. */
+  function* attentionParts(layer: number): Generator<Part> {
+    const [ours, theirs] = [`model.layers.${layer}.attn`, `blk.${layer}.`];
+    const [queries, keys] = [heads * headSize, keyValueHeads * headSize];
+    const together = product("", `${ours}.qkv_proj`);
+    const bias = plain("", `${ours}.qkv_proj.Add.bias`);
+    let first = 0;
+    for (const [which, count] of [["q", queries], ["k", keys], ["v", keys]] as const) {
+      const name = `${theirs}attn_${which}`;
+      yield { ...rowsOf(together, first, count), name: `${name}.weight` };
+      yield { ...rowsOf({ ...bias, dims: [1, queries + 2 * keys] }, first, count), name: `${name}.bias`, dims: [count] };
+      first += count;
+    }
+    yield plain(`${theirs}attn_sinks.weight`, `${ours}.sinks`);
+    yield product(`${theirs}attn_output.weight`, `${ours}.o_proj`);
+    yield plain(`${theirs}attn_output.bias`, `${ours}.o_proj.Add.bias`);
+    yield plain(`${theirs}post_attention_norm.weight`, `model.layers.${layer}.post_attention_layernorm.weight`);
+  }
+
+  /** A router, and the experts, whose gates and ups are products of their own there. */
+  function* expertParts(layer: number): Generator<Part> {
+    const [ours, theirs] = [`model.layers.${layer}.moe.`, `blk.${layer}.ffn_`];
+    // llama.cpp takes routers as floats.
+    const { dims, bytes } = product("", `${ours}router`);
+    const router = readBlocksAsFloats(bytes());
+    yield floats(`${theirs}gate_inp.weight`, dims, router);
+    yield plain(`${theirs}gate_inp.bias`, `${ours}router.Add.bias`);
+    for (const [name, source, step, offset] of [
+      ["gate_exps", "gate_up_proj", 2, 0],
+      ["up_exps", "gate_up_proj", 2, 1],
+      ["down_exps", "down_proj", 1, 0],
+    ] as const) {
+      const [levels, scales, bias] = ["qweight", "scales", "bias"].map(
+        (end) => weights.get(`${ours}experts.${source}.${end}`)!,
+      );
+      const [experts, all, half] = levels.dims;
+      const rows = all / step;
+      yield {
+        name: `${theirs}${name}.weight`,
+        type: "MXFP4",
+        dims: [2 * half, rows, experts],
+        bytes: () => expertBlocks(levels, scales, step, offset),
+        byteLength: experts * rows * (half / 16) * 17,
+      };
+      const values = Float32Array.from(readNumbers(tensorView(bias))); // [experts, all]
+      const own = Float32Array.from({ length: experts * rows }, (_, at) => values[at * step + offset]);
+      yield floats(`${theirs}${name}.bias`, [rows, experts], own);
+    }
+  }
+}
+
+/** The values of Q4_0. */
+function readBlocksAsFloats(blocks: Uint8Array): Float32Array<ArrayBuffer> {
+  const result = new Float32Array((blocks.length / 18) * 32);
+  const decode = decodeTable("float16");
+  for (let block = 0; 18 * block < blocks.length; block++) {
+    const from = 18 * block;
+    const scale = decode[blocks[from] | (blocks[from + 1] << 8)];
+    for (let at = 0; at < 16; at++) {
+      result[32 * block + at] = scale * ((blocks[from + 2 + at] & 15) - 8);
+      result[32 * block + 16 + at] = scale * ((blocks[from + 2 + at] >> 4) - 8);
+    }
+  }
+  return result;
 }
 
 function metadataOf(sizes: PublishedSizes, architecture: Architecture): ((out: Bytes) => void)[] {
@@ -270,7 +356,22 @@ function metadataOf(sizes: PublishedSizes, architecture: Architecture): ((out: B
       for (let at = 0; at < count; at++) each(out, at);
     };
   };
-  const { vocabulary } = sizes;
+  const { vocabulary, experts, ropeScaling } = sizes;
+  const ofExperts = experts === undefined
+    ? []
+    : [
+        whole(`${architecture}.expert_count`, experts.count),
+        whole(`${architecture}.expert_used_count`, experts.chosen),
+        whole(`${architecture}.expert_feed_forward_length`, sizes.intermediate),
+        whole(`${architecture}.attention.sliding_window`, sizes.window ?? 0),
+      ];
+  const yarn = ropeScaling?.kind !== "yarn"
+    ? []
+    : [
+        text(`${architecture}.rope.scaling.type`, "yarn"),
+        real(`${architecture}.rope.scaling.factor`, ropeScaling.factor),
+        whole(`${architecture}.rope.scaling.original_context_length`, ropeScaling.originalPositions),
+      ];
   return [
     text("general.architecture", architecture),
     text("general.name", "random weights"),
@@ -286,6 +387,8 @@ function metadataOf(sizes: PublishedSizes, architecture: Architecture): ((out: B
     real(`${architecture}.attention.layer_norm_rms_epsilon`, sizes.epsilon ?? 1e-6),
     real(`${architecture}.rope.freq_base`, sizes.ropeTheta),
     whole(`${architecture}.rope.dimension_count`, sizes.headSize),
+    ...ofExperts,
+    ...yarn,
     text("tokenizer.ggml.model", "gpt2"),
     text("tokenizer.ggml.pre", "qwen2"),
     array("tokenizer.ggml.tokens", "string", vocabulary, (out, token) => void out.string(`w${token}`)),

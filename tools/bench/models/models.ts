@@ -3,7 +3,7 @@
  * behind a prompt, tokens behind a short and a long context, memory. Everyone runs in a process of its own, on the same weights.
  */
 import { smallPublishedSizes } from "../../demo/published-decoder.js";
-import { type PublishedShape, publishedShapes, qwen3 } from "../../demo/published-shapes.js";
+import { gptOss, type PublishedShape, publishedShapes, qwen3 } from "../../demo/published-shapes.js";
 import { awake } from "../device/awake.js";
 import { isSoftware } from "../device/gpu.js";
 import { fullSizes, promptOf } from "../device/sizes.js";
@@ -37,6 +37,18 @@ const smallShapes: readonly PublishedShape[] = [
       epsilon: 1e-5,
     },
     form: { ...qwen3.form, headNorms: "none" },
+  },
+  {
+    ...gptOss,
+    name: "small, with experts",
+    sizes: {
+      ...smallPublishedSizes,
+      intermediate: 64,
+      ropeScaling: { kind: "yarn", factor: 4, fast: 32, slow: 1, originalPositions: 64 },
+      experts: { count: 4, chosen: 2, limit: 7 },
+      window: 16,
+    },
+    isLarge: false,
   },
 ];
 
@@ -190,9 +202,11 @@ function shapeGroups(shape: PublishedShape, lengths: Lengths, folders: ShapeFold
 function bytesRead({ sizes }: PublishedShape, context: number, type: OpenedModel["type"]): number {
   const element = type === "float32" ? 4 : 2;
   const { layers, hidden, heads, keyValueHeads, headSize, intermediate, vocabulary } = sizes;
-  const layer = hidden * headSize * 2 * (heads + keyValueHeads) + 3 * hidden * intermediate;
+  const { chosen } = sizes.experts ?? { chosen: 1 };
+  const layer = hidden * headSize * 2 * (heads + keyValueHeads) + 3 * chosen * hidden * intermediate;
   const weights = layers * layer + hidden * vocabulary;
-  return (weights / 32) * (16 + element) + 2 * layers * keyValueHeads * headSize * context * element;
+  const rows = (context + Math.min(context, sizes.window ?? context)) / 2;
+  return (weights / 32) * (16 + element) + 2 * layers * keyValueHeads * headSize * rows * element;
 }
 
 /** `28 layers of 1024, vocabulary 151,936` */
@@ -211,7 +225,10 @@ export const models: Load = {
     leaving.push(async () => folders.remove());
     const full = setting.backend === "webgpu" ? gpuLengths : fullLengths;
     const [shapes, lengths] = setting.quick ? [smallShapes, smallLengths] : [publishedShapes, full];
-    return shapes.flatMap((shape) => shapeGroups(shape, lengths, folders, setting));
+    return shapes.flatMap((shape) => {
+      const groups = shapeGroups(shape, lengths, folders, setting);
+      return shape.isLarge === true ? groups.map((group) => ({ ...group, largeName: shape.name })) : groups;
+    });
   },
   found: () => findModelPeers(),
   async stop() {

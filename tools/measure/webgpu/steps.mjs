@@ -1,11 +1,11 @@
 // What a step of several texts takes on a GPU: the dispatches of one step of `generate` or `generateBatch`, counted by kernel, in the shape of Qwen3-0.6B,
-// on linear caches and on pages. With --times they are run again and again by themselves, and timed.
-// Usage: node tools/measure/webgpu/steps.mjs [--layers 28] [--vocabulary 151936] [--bits 4|16] [--context 64] [--cache linear|paged] [--times] [--imagine [--memory 49152]] <texts> …
+// or of another published decoder (--shape gpt-oss-20b), on linear caches and on pages. With --times they are run again and again by themselves, and timed.
+// Usage: node tools/measure/webgpu/steps.mjs [--shape Qwen3-0.6B] [--layers 28] [--vocabulary 151936] [--bits 4|16] [--context 64] [--cache linear|paged] [--times] [--imagine [--memory 49152]] <texts> …
 // --imagine: a device with an H200's limits, or less workgroup memory, that computes nothing (Dawn's null backend), where there is no GPU.
 import { globals } from "webgpu";
-import { ModelFiles } from "../../../dist/tools/bench/device/model-files.js";
+import { ShapeFolders } from "../../../dist/tools/bench/models/shape-files.js";
 import { promptOf } from "../../../dist/tools/bench/device/sizes.js";
-import { qwen3 } from "../../../dist/tools/demo/published-shapes.js";
+import { publishedShapes } from "../../../dist/tools/demo/published-shapes.js";
 import { CausalLM } from "../../../dist/index.node.js";
 import { imagineDevice } from "./imagined-device.mjs";
 
@@ -18,9 +18,11 @@ const option = (name, otherwise) => {
   return at < 0 ? otherwise : process.argv.splice(at, 2)[1];
 };
 const [times, imagine] = [flag("--times"), flag("--imagine")];
-const layers = Number(option("--layers", 28));
-const vocabulary = Number(option("--vocabulary", qwen3.sizes.vocabulary));
-const kind = option("--bits", "4") === "4" ? "int4" : "plain";
+const shapeName = option("--shape", "Qwen3-0.6B");
+const shape = publishedShapes.find(({ name }) => name === shapeName);
+const layers = Number(option("--layers", shape.sizes.layers));
+const vocabulary = Number(option("--vocabulary", shape.sizes.vocabulary));
+const weights = option("--bits", "4") === "4" ? { bits: 4, blockSize: 32 } : "plain";
 const context = Number(option("--context", 64));
 const cache = option("--cache", "linear");
 const memory = Number(option("--memory", 49_152));
@@ -85,9 +87,10 @@ function lastStep() {
   throw new Error("the last steps are not alike");
 }
 
-const sizes = { model: { ...qwen3.sizes, layers, vocabulary, positions: 8192 }, type: "float16" };
-const files = new ModelFiles(sizes);
-const { folder } = files.of(kind);
+const sizes = { ...shape.sizes, layers, vocabulary, positions: 8192 };
+const files = new ShapeFolders();
+const form = { ...shape.form, weights, embeddings: "separate" };
+const { folder } = files.of({ ...shape, sizes, form }, { gguf: false, gpu: "float16", tell() {} });
 const lm = await CausalLM.load(folder, {
   backend: "webgpu",
   inPlace: "require",
@@ -96,7 +99,7 @@ const lm = await CausalLM.load(folder, {
   ...(cache === "paged" ? { cache, blockSize: 16, blocks: Math.max(...counts) * (Math.ceil(context / 16) + 3) } : {}),
 });
 for (const count of counts) {
-  const prompts = Array.from({ length: count }, (_, text) => promptOf(text, context, sizes.model));
+  const prompts = Array.from({ length: count }, (_, text) => promptOf(text, context, sizes));
   const options = { temperature: 0, ignoreEnd: true, maxTokens: 8 };
   caught = [];
   const texts = count === 1 ? lm.generate(prompts[0], options) : lm.generateBatch(prompts, options);
