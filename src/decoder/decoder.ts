@@ -148,6 +148,11 @@ export class Decoder {
     return this.#vocabulary !== undefined && this.ragged;
   }
 
+  /** True if logits are computed for the tokens that are asked for, wherever they stand. */
+  get picksRows(): boolean {
+    return this.#types.has(logitRows);
+  }
+
   /** Draws the tokens of runs that follow each other, where `draws`. */
   drawer(): TokenDrawer {
     return new TokenDrawer(this.#session, this, this.#slots, this.#vocabulary!);

@@ -36,6 +36,8 @@ export class Drafting {
   readonly #steps = new Costs();
   /** What guesses that are looked up are worth. */
   readonly lookups: LookupsKnown = { steps: this.#steps, acceptance: new Acceptance(), texts: 1 };
+  /** When a step landed last. */
+  #landed = 0;
   /** The engine whose turns are waited for. */
   #waitsFor: TokenEngine | undefined;
 
@@ -64,6 +66,7 @@ export class Drafting {
     for (const made of texts) {
       const count = this.#countFor(made, known, texts.length);
       const text = count > 0 ? this.#follow(made, source, known) : undefined;
+      if (count === 0) made.goOn(this.#freeOf(made, texts.length));
       if (text === undefined) continue;
       if (!text.ask(count)) this.#stop(made);
       else {
@@ -106,6 +109,12 @@ export class Drafting {
     return Math.min(wanted, made.guessRoom);
   }
 
+  /** Tokens that a text goes on with before it is asked again whether guesses pay. */
+  #freeOf(made: MadeText, texts: number): number {
+    const { isOver, length } = this.#following.get(made)!;
+    return isOver ? Infinity : length.freeTokens(texts, this.#steps);
+  }
+
   /** The text of the draft that follows another; undefined where there is no room for one. */
   #follow(made: MadeText, source: DraftSource, known: Known): Follower | undefined {
     const following = this.#following.get(made)!;
@@ -124,14 +133,17 @@ export class Drafting {
   }
 
   /** A step has landed, and its texts have heard of it. */
-  landed({ parts, since }: BegunStep): void {
+  landed({ parts, since, count: steps }: BegunStep): void {
+    // Where one is begun before the last has landed, it waits for that first.
+    const began = Math.max(since, this.#landed);
+    this.#landed = performance.now();
     if (this.#following.size === 0 && !parts.some(({ text }) => text instanceof MadeText && text.looksUp)) return;
     this.lookups.texts = parts.length;
     const counts = parts.map(({ tokens }) => (tokens === "drawn" ? 1 : tokens.length));
     if (!counts.some((count) => count > guessing.mostRows))
       this.#steps.note(
         counts.reduce((sum, count) => sum + count, 0),
-        performance.now() - since,
+        (this.#landed - began) / steps,
       );
   }
 

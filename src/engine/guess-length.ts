@@ -88,6 +88,13 @@ export class Rest {
     return this.#row === 0;
   }
 
+  /** Takes tokens out of what is left, for one of several texts that goes on with them: how many. */
+  take(texts: number): number {
+    const taken = Math.max(0, Math.floor((this.#left - 1) / texts));
+    this.#left -= taken;
+    return taken;
+  }
+
   /** A token is made without it; true if it is tried again. */
   isOver(): boolean {
     if (this.#last === 0) this.#left = this.#last = guessing.firstRest;
@@ -119,6 +126,11 @@ export class GuessLength {
 
   note(guessed: number, right: number): void {
     this.#acceptance.note(guessed, right);
+  }
+
+  /** Tokens that may follow one without a guess before it is asked again: as many as are measured, or as the draft rests for. */
+  freeTokens(texts: number, step: Costs): number {
+    return Math.max(step.isSure(texts) ? guessing.freeSteps : guessing.leastSteps, this.#rest.take(texts));
   }
 
   /** Tokens to guess for each of `texts` texts of one step. `draft`: milliseconds of one guess for all of them, where known. */

@@ -4,18 +4,19 @@
  */
 import { InsituError } from "../base/error.js";
 import type { Decoder } from "../decoder/decoder.js";
+import type { Logits } from "../decoder/logits.js";
 import type { DrawnRun, OneDrawing } from "../decoder/token-drawer.js";
 import { Context, type ContextOptions } from "./context.js";
 import type { Lane } from "./lane.js";
 import { LinearGroup, LinearRows } from "./linear-rows.js";
-import { MadeText } from "./made-text.js";
 import { blockPart, chunkFor, nextPart, nextRows, type PromptReading } from "./prompt-parts.js";
-import type { BegunRuns, Layout, PartResult, Step, StepPart, StepPlan, TextFailure } from "./step.js";
+import { type BegunRuns, drawingsOfPart, type Layout, type PartResult, type Step, type StepPart, type StepPlan, type TextFailure } from "./step.js";
 import type { EngineText } from "./text.js";
 
 /** States, and the texts that lie there. */
 export class LinearLayout implements Layout {
   readonly draws: boolean;
+  readonly checks: boolean;
   readonly goesAhead: boolean;
   readonly #decoder: Decoder;
   readonly #reading: PromptReading;
@@ -27,6 +28,7 @@ export class LinearLayout implements Layout {
     this.#reading = reading;
     this.goesAhead = goesAhead;
     this.draws = goesAhead && decoder.draws;
+    this.checks = this.draws && decoder.picksRows;
   }
 
   /** Empty contexts for texts that are made together: for one, or for several with prompts of these lengths. */
@@ -84,7 +86,7 @@ export class LinearLayout implements Layout {
   /** Penalties go by tokens: those of texts whose last one is not known go on only where the device has noted it. */
   #isLate(group: LinearGroup, parts: readonly StepPart[]): boolean {
     const isPenalized = ({ tokens, text }: StepPart): boolean =>
-      tokens === "drawn" && text instanceof MadeText && text.drawing!.options.repetitionPenalty !== 1;
+      tokens === "drawn" && text.drawing!.options.repetitionPenalty !== 1;
     return (
       parts.some(isPenalized) && !parts.every(({ tokens, text }) => tokens === "drawn" && group.lane.drawn.has(text))
     );
@@ -145,7 +147,8 @@ export class LinearLayout implements Layout {
 
   mayRepeat({ lane, parts }: Step, count: number): boolean {
     const { group } = rowsOf(parts[0].text);
-    const drawings = this.#drawingsOf(group, parts);
+    if (parts.some(({ wants }) => wants !== "token")) return false;
+    const drawings = this.#drawingsOf(group, parts, 1);
     const from = Array.from({ length: group.samples }, (_, row) => row);
     return (
       this.goesAhead &&
@@ -186,24 +189,32 @@ export class LinearLayout implements Layout {
     };
     const keptZeros = (part: StepPart): number =>
       ragged && samples > 1 && mostKept > 1 ? length - (part.tokens === "drawn" ? 1 : part.tokens.length) : 0;
+    // The row of the logits behind a part's token that comes `fromEnd` before its last, among those that are drawn behind.
+    const each = this.checks ? step.keep : 1;
+    const rowOf = (part: StepPart, fromEnd: number): number => {
+      const { sample } = rowsOf(part.text);
+      return (sample + 1) * each - 1 - fromEnd - (each > 1 ? keptZeros(part) : 0);
+    };
     const tellsLogits = parts.some(({ wants }) => wants === "logits");
     let results: BegunRuns["results"];
     if (parts.every(({ wants }) => wants !== "token")) {
       const begun = await this.#decoder.start(state, step, tellsLogits);
       results = begun.results.then((logits) => [
-        parts.map((part) => resultOf(part, { tokens: [], logits }, keptZeros(part))),
+        parts.map((part) => resultOf(part, logits, keptZeros(part))),
       ]);
     } else {
       const from = sourcesOf(lane, own);
-      const hostRows = parts.flatMap(({ text, wants }) => (wants === "logits" ? [rowsOf(text).sample] : []));
-      const ask = { drawings: this.#drawingsOf(group, parts), hostRows, ...(from && { from }) };
+      const hostRows = parts.flatMap((part) =>
+        part.wants === "logits" ? Array.from({ length: part.keep }, (_, at) => rowOf(part, at)) : [],
+      );
+      const ask = { drawings: this.#drawingsOf(group, parts, each, rowOf), hostRows, ...(from && { from }) };
       const later = Array.from({ length: count - 1 }, (_, at) => ({
         ...step,
         positions: step.positions.map((position) => position + at + 1),
       }));
       const begun = await group.drawer.begin(state, step, ask, later);
       results = begun.results.then((runs) =>
-        runs.map((run) => parts.map((part) => resultOf(part, run, keptZeros(part)))),
+        runs.map((run) => parts.map((part) => drawnResultOf(part, run, (fromEnd) => rowOf(part, fromEnd)))),
       );
     }
     // Nobody has to wait for them.
@@ -216,21 +227,29 @@ export class LinearLayout implements Layout {
           return rows + (tokens === undefined ? 0 : tokens === "drawn" ? count : tokens.length);
         }),
       );
-    lane.drawn = new Map(parts.flatMap(({ text, wants }) => (wants === "token" ? [[text, rowsOf(text).sample]] : [])));
+    // Where guesses are checked, the host knows first which token is the last.
+    lane.drawn = new Map(
+      parts.flatMap((part) => (part.wants === "token" && part.keep === 1 ? [[part.text, rowOf(part, 0)]] : [])),
+    );
     // Guesses may be wrong: nobody comes back to them.
     if (samples === 1 && only.keep === 1 && only.over === undefined)
       only.text.context.mark(length > 1 ? "text" : "token", only.text.context.length + length * count);
     return { results };
   }
 
-  /** How the token of each sample is drawn; what is drawn for those that take no part nobody reads. */
-  #drawingsOf(group: LinearGroup, parts: readonly StepPart[]): readonly OneDrawing[] {
-    const drawings = parts.map(({ text }) => (text instanceof MadeText ? text.drawing : undefined));
-    const usual = drawings.find((drawing) => drawing !== undefined)!;
-    return Array.from({ length: group.samples }, (_, sample) => {
-      const at = parts.findIndex(({ text }) => rowsOf(text).sample === sample);
-      return (at < 0 ? undefined : drawings[at]) ?? usual;
-    });
+  /** How tokens are drawn behind so many rows of each sample; what is drawn for those that take no part nobody reads. */
+  #drawingsOf(
+    group: LinearGroup,
+    parts: readonly StepPart[],
+    each: number,
+    rowOf: (part: StepPart, fromEnd: number) => number = ({ text }) => rowsOf(text).sample,
+  ): readonly OneDrawing[] {
+    const drawings = parts.map(drawingsOfPart);
+    const usual = drawings.find((own) => own.length > 0)![0];
+    const result = Array<OneDrawing>(group.samples * each).fill(usual);
+    for (const [at, part] of parts.entries())
+      for (const [row, drawing] of drawings[at].entries()) result[rowOf(part, drawings[at].length - 1 - row)] = drawing;
+    return result;
   }
 
   settle(): void {}
@@ -259,10 +278,15 @@ function sourcesOf(lane: Lane, own: readonly (StepPart | undefined)[]): readonly
   });
 }
 
+/** What a run that draws told of a part, whose rows are told by how many of its tokens come behind them. */
+function drawnResultOf({ wants }: StepPart, { tokens, logits }: DrawnRun, rowOf: (fromEnd: number) => number): PartResult {
+  if (wants === "token") return { kind: "token", token: tokens[rowOf(0)], before: (fromEnd) => tokens[rowOf(fromEnd)] };
+  return wants === "logits" ? { kind: "logits", at: (fromEnd) => logits!.at(0, rowOf(fromEnd)) } : { kind: "nothing" };
+}
+
 /** What a run told of a part; `zeros`: rows of logits behind its own. */
-function resultOf(part: StepPart, { tokens, logits }: DrawnRun, zeros: number): PartResult {
+function resultOf(part: StepPart, logits: Logits | undefined, zeros: number): PartResult {
   const { sample } = rowsOf(part.text);
-  if (part.wants === "token") return { kind: "token", token: tokens[sample] };
   if (part.wants !== "logits") return { kind: "nothing" };
   const { hidden } = logits!;
   return {

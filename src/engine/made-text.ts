@@ -7,7 +7,7 @@ import { Acceptance, GuessLength, type LookupsKnown } from "./guess-length.js";
 import { NgramLookup } from "./lookup.js";
 import { describeChoice } from "./log-probability.js";
 import { drawingOf, Sampler } from "./sampling.js";
-import type { PartResult, Want } from "./step.js";
+import type { Layout, PartResult, Want } from "./step.js";
 import { EngineText, type TextOwner } from "./text.js";
 import type { TextAsk, TextEnd } from "./text-ask.js";
 
@@ -72,14 +72,21 @@ export class MadeText extends EngineText {
   /** Hears how many of a draft's guesses were checked, and how many were right. */
   onChecked: ((guessed: number, right: number) => void) | undefined;
   #made = 0;
-  #drawnAhead = 0;
-  #mostAhead = 0;
+  #mostUnderWay = 0;
+  /** Tokens that may be drawn before a draft is asked again. */
+  #free = 0;
   #isStarted = false;
   #guessed = 0;
   #right = 0;
 
-  /** `draws`: tokens can be drawn where the model runs. */
-  constructor(ask: TextAsk, owner: TextOwner, context: Context, listener: TextListener, draws: boolean) {
+  /** `draws`: tokens can be drawn where the model runs, `checks`: guesses can be checked there. */
+  constructor(
+    ask: TextAsk,
+    owner: TextOwner,
+    context: Context,
+    listener: TextListener,
+    { draws, checks }: Pick<Layout, "draws" | "checks">,
+  ) {
     super(owner, context, ask.prompt);
     const { sampling, prompt, constraint, logitBias: bias, speculate, logprobs, whenFull, maxTokens = Infinity } = ask;
     this.ask = ask;
@@ -88,7 +95,10 @@ export class MadeText extends EngineText {
     this.#ending = new Ending(ask);
     const { ngram, tokens: most = 0 } = speculate ?? {};
     this.#lookup = ngram === undefined ? undefined : new NgramLookup({ ngram, draft: most }, prompt);
-    const needsLogits = [bias, constraint, logprobs, speculate].some((option) => option !== undefined);
+    const isGuessed = speculate !== undefined;
+    // What a head reads comes with logits; and a device that checks guesses knows none of the tokens before them.
+    const isTold = isGuessed && (!checks || this.reads !== undefined || sampling.repetitionPenalty !== 1);
+    const needsLogits = isTold || [bias, constraint, logprobs].some((option) => option !== undefined);
     const slides = whenFull === "slide" && prompt.length + maxTokens - 1 > context.capacity;
     const isChosen = needsLogits || slides || context.slid || !context.isOneKind || !draws;
     this.#drawing = isChosen ? undefined : drawingOf(sampling);
@@ -107,10 +117,6 @@ export class MadeText extends EngineText {
     return this.ask.speculate?.draft?.reads;
   }
 
-  override get drawnAhead(): number {
-    return this.#drawnAhead;
-  }
-
   /** Tokens that were made. */
   get made(): number {
     return this.#made;
@@ -118,16 +124,31 @@ export class MadeText extends EngineText {
 
   /** Tokens that were under way at a time at most; guesses that were checked, and those of them that were right. */
   get figures(): { readonly mostAhead: number; readonly guessed: number; readonly right: number } {
-    return { mostAhead: this.#mostAhead, guessed: this.#guessed, right: this.#right };
+    return { mostAhead: this.#mostUnderWay, guessed: this.#guessed, right: this.#right };
   }
 
   /** Tokens that may still be asked for. */
   get remaining(): number {
-    return this.#ending.remaining - this.#drawnAhead;
+    return this.#ending.remaining - this.drawnAhead;
+  }
+
+  override get atOnce(): number | undefined {
+    // One before the first token has come, since that would wait for the others to be begun.
+    return this.#made === 0 ? 1 : this.ask.tokensAtOnce;
+  }
+
+  override get mostAhead(): number {
+    const most = Math.min(this.remaining, this.context.room);
+    return this.ask.speculate === undefined || this.guessRoom === 0 ? most : Math.min(most, this.#free);
   }
 
   override isReady(lane: Parameters<EngineText["isReady"]>[0]): boolean {
-    return this.remaining > 0 && super.isReady(lane);
+    return this.remaining > 0 && (this.drawnAhead === 0 || this.mostAhead > 0) && super.isReady(lane);
+  }
+
+  /** Has it go on without guesses for so many tokens. */
+  goOn(tokens: number): void {
+    this.#free = tokens;
   }
 
   protected get wants(): Want {
@@ -139,16 +160,25 @@ export class MadeText extends EngineText {
     return 1 + this.#guesses.length;
   }
 
-  /** How its next token is drawn where the model runs. */
-  get drawing(): OneDrawing | undefined {
+  override get drawing(): OneDrawing | undefined {
     return (
       this.#drawing && {
         options: this.#drawing,
         seed: this.ask.sampling.seed,
-        counter: this.#made + this.#drawnAhead,
+        counter: this.#made + this.drawnAhead,
         seen: this.tokens,
       }
     );
+  }
+
+  /** How a draft draws where it runs, as this text does; undefined where it is to hand out logits. */
+  get guessDrawing(): OneDrawing | undefined {
+    return this.wants === "token" ? this.drawing : undefined;
+  }
+
+  /** True for a token that ends it. */
+  endsWith(token: number): boolean {
+    return this.#ending.endsWith(token);
   }
 
   override start(): void {
@@ -159,21 +189,16 @@ export class MadeText extends EngineText {
 
   override begun(...[part, count]: Parameters<EngineText["begun"]>): void {
     super.begun(part, count);
-    if (part.wants !== "token") return;
-    this.#drawnAhead += count;
-    this.#mostAhead = Math.max(this.#mostAhead, this.#drawnAhead);
+    if (part.tokens === "drawn") this.#free -= count;
+    this.#mostUnderWay = Math.max(this.#mostUnderWay, this.drawnAhead);
   }
 
   protected landed(result: PartResult): void {
-    if (result.kind === "token") {
-      this.#drawnAhead--;
-      this.#sampler.skip();
-      this.#accept(checkToken(result.token), undefined, 0);
-    } else if (result.kind === "logits") this.#choose(result);
+    if (result.kind === "token" || result.kind === "logits") this.#choose(result);
   }
 
-  /** Chooses by the logits after the last token, and after each guess as long as guesses are right. */
-  #choose(result: PartResult & { readonly kind: "logits" }): void {
+  /** Chooses by what came after the last token, and after each guess as long as guesses are right. */
+  #choose(result: PartResult & { readonly kind: "logits" | "token" }): void {
     const guesses = this.#guesses;
     const [before, isDrafted] = [this.#right, this.#isDrafted];
     this.#guessed += guesses.length;
@@ -184,10 +209,15 @@ export class MadeText extends EngineText {
     this.#noteLookup(guesses.length, right);
   }
 
-  #chooseBehind(guesses: readonly number[], { at, hidden }: PartResult & { readonly kind: "logits" }): void {
+  #chooseBehind(guesses: readonly number[], result: PartResult & { readonly kind: "logits" | "token" }): void {
+    const { at, hidden } = result.kind === "logits" ? result : { at: undefined, hidden: undefined };
+    const drawn = (open: number): number => {
+      this.#sampler.skip();
+      return checkToken(result.kind === "token" ? (result.before?.(open) ?? result.token) : -1);
+    };
     for (let open = guesses.length; !this.isOver;) {
-      const row = at(open);
-      const token = this.#sampler.choose(row, this.#ending.barred);
+      const row = at?.(open);
+      const token = row === undefined ? drawn(open) : this.#sampler.choose(row, this.#ending.barred);
       if (hidden !== undefined && this.#chosen.push({ token, hidden: hidden(open).slice() }) > mostRows)
         this.#chosen.shift();
       const isRight = open > 0 && guesses[guesses.length - open] === token && !this.#ending.endsWith(token);

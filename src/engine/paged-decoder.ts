@@ -102,16 +102,16 @@ export interface PagedPart {
   readonly wantsLogits: boolean;
   /** The output that is handed out beside them. */
   readonly reads?: string | undefined;
-  /** How a token is drawn behind the last one; none is where left out. */
-  readonly drawing: OneDrawing | undefined;
+  /** How a token is drawn behind each of those; none is where there are none. */
+  readonly drawings: readonly OneDrawing[];
   /** The row of the run before that drew the token. */
   readonly from: number | undefined;
 }
 
 /** What a run told of each part. */
 export interface PagedResult {
-  /** The token that was drawn behind it. */
-  readonly tokens: readonly number[];
+  /** The token that was drawn behind the one that comes `fromEnd` tokens before a part's last. */
+  readonly tokenOf: (part: number, fromEnd: number) => number;
   /** The logits after the token that comes `fromEnd` tokens before a part's last. */
   readonly logitsOf: (part: number, fromEnd: number) => Float32Array;
   /** The row of what is handed out beside them, where that was asked for. */
@@ -182,6 +182,11 @@ export class PagedDecoder {
     return this.pages.isPacked && this.#decoder.draws;
   }
 
+  /** True if they can be drawn behind each token. */
+  get checks(): boolean {
+    return this.draws && this.#decoder.picksRows;
+  }
+
   /** Draws the tokens of runs that follow each other, where `draws`. */
   drawer(): TokenDrawer {
     return this.#decoder.drawer();
@@ -214,7 +219,7 @@ export class PagedDecoder {
         );
         const told = results.then((logits) => [
           {
-            tokens: [],
+            tokenOf: noToken,
             logitsOf: (part: number, fromEnd: number) => logits!.at(fromEnd, part),
             hiddenOf: rowsOfParts(logits, (hidden, part, fromEnd) => hidden.at(fromEnd, part)),
           },
@@ -228,7 +233,7 @@ export class PagedDecoder {
         const wanted = rowsLike(ends, read.tokens.length);
         const step = { ...read, pages: feeds, wanted, reader, hands };
         const resultOf = (tokens: readonly number[], logits: Logits | undefined): PagedResult => ({
-          tokens: rows.map((row) => tokens[row]),
+          tokenOf: (part, fromEnd) => tokens[rows[part] - fromEnd],
           logitsOf: (part, fromEnd) => logits!.at(0, rows[part] - fromEnd),
           hiddenOf: rowsOfParts(logits, (hidden, part, fromEnd) => hidden.row(last[part] - fromEnd)),
         });
@@ -236,8 +241,9 @@ export class PagedDecoder {
           const { results } = await this.#decoder.start(state, step, tellsLogits);
           return { rows, results: quiet(results.then((logits) => [resultOf([], logits)])) };
         }
-        const usual = parts.find(({ drawing }) => drawing !== undefined)!.drawing!;
-        const drawings = wanted.map((_, row) => parts[rows.indexOf(row)]?.drawing ?? usual);
+        const [usual] = parts.flatMap((part) => part.drawings);
+        const own = parts.flatMap((part) => (part.drawings.length > 0 ? part.drawings : Array(part.keep).fill(usual)));
+        const drawings = wanted.map((_, row): OneDrawing => own[row] ?? usual);
         const hostRows = parts.flatMap(({ wantsLogits, keep }, at) =>
           wantsLogits ? Array.from({ length: keep }, (_, row) => rows[at] - keep + 1 + row) : [],
         );
@@ -252,7 +258,7 @@ export class PagedDecoder {
 
   /** Reads tokens of any number of texts in one run, as many of each as there are; the logits after the last one of each. */
   async step(entries: readonly PagedEntry[]): Promise<readonly Float32Array[]> {
-    const asked = { keep: 1, wantsLogits: true, drawing: undefined, from: undefined };
+    const asked = { keep: 1, wantsLogits: true, drawings: [], from: undefined };
     const { results } = await this.begin(
       entries.map((entry) => ({ ...entry, ...asked })),
       undefined,
@@ -292,6 +298,9 @@ const rowsOfParts = (
   const hidden = logits?.hidden;
   return hidden && ((part, fromEnd) => row(hidden, part, fromEnd));
 };
+
+/** Of a run that draws none. */
+export const noToken = (): number => -1;
 
 /** The tokens whose logits are wanted, by their numbers among all, and which of them is the last of each part. */
 function wantedRows(

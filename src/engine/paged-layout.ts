@@ -3,16 +3,25 @@
  * which counts tokens and blocks.
  */
 import type { InsituError } from "../base/error.js";
-import type { OneDrawing, TokenDrawer } from "../decoder/token-drawer.js";
+import type { TokenDrawer } from "../decoder/token-drawer.js";
 import { Scheduler, type SchedulerOptions } from "#insitu/schedule/scheduler.js";
 import type { TextBlocks } from "#insitu/schedule/text-blocks.js";
 import { Context, type ContextOptions } from "./context.js";
 import { EmbeddedText } from "./embedded-text.js";
 import { Lane } from "./lane.js";
 import { MadeText } from "./made-text.js";
-import type { PagedDecoder, PagedPart, PagedResult } from "./paged-decoder.js";
+import { noToken, type PagedDecoder, type PagedPart, type PagedResult } from "./paged-decoder.js";
 import { PagedRows } from "./paged-rows.js";
-import type { BegunRuns, Layout, PartResult, Step, StepPart, StepPlan, TextFailure } from "./step.js";
+import {
+  type BegunRuns,
+  drawingsOfPart,
+  type Layout,
+  type PartResult,
+  type Step,
+  type StepPart,
+  type StepPlan,
+  type TextFailure,
+} from "./step.js";
 import type { EngineText } from "./text.js";
 
 /** Slots that texts which do not run leave for those that do, where texts keep states without rows: contexts that wait have one each. */
@@ -27,6 +36,7 @@ export interface PagedSettings extends Omit<SchedulerOptions, "blockSize"> {
 /** Pages, and the texts that lie there. */
 export class PagedLayout implements Layout, TextBlocks {
   readonly draws: boolean;
+  readonly checks: boolean;
   readonly goesAhead: boolean;
   readonly #decoder: PagedDecoder;
   readonly #scheduler: Scheduler;
@@ -40,6 +50,7 @@ export class PagedLayout implements Layout, TextBlocks {
     this.#decoder = decoder;
     this.#budgets = [settings.tokenBudget, promptBudget];
     this.draws = decoder.draws;
+    this.checks = decoder.checks;
     this.goesAhead = decoder.goesAhead;
     const { pool, states } = decoder.pages;
     // A text that runs has a slot of its own.
@@ -143,7 +154,7 @@ export class PagedLayout implements Layout, TextBlocks {
   /** Penalties go by tokens: those of texts whose last one is not known go on only where the device has noted it. */
   #withoutLatePenalties(parts: readonly StepPart[]): readonly StepPart[] {
     const isLate = ({ text, tokens }: StepPart): boolean =>
-      tokens === "drawn" && drawingOf(text)!.options.repetitionPenalty !== 1;
+      tokens === "drawn" && text.drawing!.options.repetitionPenalty !== 1;
     if (!parts.some(isLate) || this.#goesOn(parts)) return parts;
     for (const part of parts.filter(isLate)) this.#scheduler.skip(part.text.owner.id);
     return parts.filter((part) => !isLate(part));
@@ -151,7 +162,7 @@ export class PagedLayout implements Layout, TextBlocks {
 
   /** True if a step reads what the one before drew, row by row. */
   #goesOn(parts: readonly StepPart[]): boolean {
-    const drawings = parts.flatMap(({ text }) => drawingOf(text) ?? []);
+    const drawings = parts.flatMap(({ text }) => text.drawing ?? []);
     return (
       parts.every(({ tokens, text }, at) => tokens === "drawn" && this.#lane.drawn.get(text) === at) &&
       this.#drawer?.goesOn(this.#decoder.rowsFor(parts.length), drawings) === true
@@ -176,21 +187,25 @@ export class PagedLayout implements Layout, TextBlocks {
       keep: part.keep,
       reads: part.text.reads,
       wantsLogits: part.wants === "logits",
-      drawing: part.wants === "token" ? drawingOf(part.text) : undefined,
+      drawings: drawingsOfPart(part),
       from: part.tokens === "drawn" ? lane.drawn.get(part.text) : undefined,
     }));
     const begun =
       read.length === 0 ? undefined : await this.#decoder.begin(read, draws ? this.#drawer : undefined, count);
-    lane.drawn = new Map(others.flatMap(({ text, wants }, at) => (wants === "token" ? [[text, begun!.rows[at]]] : [])));
+    // Where guesses are checked, the host knows first which token is the last.
+    lane.drawn = new Map(
+      others.flatMap(({ text, wants, keep }, at) => (wants === "token" && keep === 1 ? [[text, begun!.rows[at]]] : [])),
+    );
     const summed = new Map<StepPart, PartResult>();
     // Each hands out a row for each of its tokens: they are read one by one. What the run before wrote stays written where one fails.
     for (const part of parts) if (part.wants === "hidden") summed.set(part, await this.#sum(part));
     const runs = begun?.results ?? Promise.resolve([noResult]);
     const results = runs.then((all) =>
-      all.map(({ tokens, logitsOf, hiddenOf }) =>
+      all.map(({ tokenOf, logitsOf, hiddenOf }) =>
         parts.map((part): PartResult => {
           const at = others.indexOf(part);
-          if (part.wants === "token") return { kind: "token", token: tokens[at] };
+          if (part.wants === "token")
+            return { kind: "token", token: tokenOf(at, 0), before: (fromEnd) => tokenOf(at, fromEnd) };
           if (part.wants === "logits")
             return {
               kind: "logits",
@@ -256,10 +271,8 @@ export class PagedLayout implements Layout, TextBlocks {
 }
 
 /** Of a run that nothing was asked of. */
-const noResult: PagedResult = { tokens: [], logitsOf: () => new Float32Array() };
+const noResult: PagedResult = { tokenOf: noToken, logitsOf: () => new Float32Array() };
 
 /** True for a text that somebody reads as it comes. */
 const isComing = (text: EngineText): boolean =>
   !text.isOver && text instanceof MadeText && text.made + text.drawnAhead > 0;
-
-const drawingOf = (text: EngineText): OneDrawing | undefined => (text instanceof MadeText ? text.drawing : undefined);

@@ -87,7 +87,7 @@ export class PulledText {
     this.#engine = engine;
     this.#stillWanted = stillWanted;
     this.#told = new Told(ahead);
-    const text = new MadeText(ask, ownerOf(), context, this.#told, engine.layout.draws);
+    const text = new MadeText(ask, ownerOf(), context, this.#told, engine.layout);
     this.text = text;
     engine.add(text);
     dropped.register(this, () => engine.leave(text), this);

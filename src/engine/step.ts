@@ -3,6 +3,7 @@
  * drawing a token, checking guesses and embedding are parts of steps; nobody else drives a decoder.
  */
 import type { InsituError } from "../base/error.js";
+import type { OneDrawing } from "../decoder/token-drawer.js";
 import type { SlidingRead } from "./context.js";
 import type { Lane } from "./lane.js";
 import type { EngineText } from "./text.js";
@@ -16,10 +17,17 @@ export interface StepPart {
   /** What is read; "drawn": the token that the step before drew, whatever it is. */
   readonly tokens: readonly number[] | "drawn";
   readonly wants: Want;
-  /** The last tokens whose logits are wanted. */
+  /** The last tokens behind which logits or tokens are wanted. */
   readonly keep: number;
   /** Where it is read over old rows: which ones. */
   readonly over?: SlidingRead;
+}
+
+/** How a token is drawn behind each of a part's last tokens that it wants one behind, the first first. */
+export function drawingsOfPart({ text, wants, keep }: StepPart): readonly OneDrawing[] {
+  const { drawing } = text;
+  if (wants !== "token" || drawing === undefined) return [];
+  return Array.from({ length: keep }, (_, at) => ({ ...drawing, counter: drawing.counter + at }));
 }
 
 /** The parts of one run, and the lane whose caches it is on. */
@@ -37,7 +45,8 @@ export type PartResult =
       readonly at: (fromEnd: number) => Float32Array;
       readonly hidden?: ((fromEnd: number) => Float32Array) | undefined;
     }
-  | { readonly kind: "token"; readonly token: number }
+  /** The token behind the part's last, and, where several are wanted, that behind the one `fromEnd` tokens before. */
+  | { readonly kind: "token"; readonly token: number; readonly before?: ((fromEnd: number) => number) | undefined }
   | { readonly kind: "hidden"; readonly sums: Float64Array }
   /** It could not be read: the others of the step were. */
   | { readonly kind: "failed"; readonly error: unknown };
@@ -73,6 +82,8 @@ export interface StepPlan {
 export interface Layout {
   /** True if tokens can be drawn where the model runs. */
   readonly draws: boolean;
+  /** True if they can be drawn behind each of several tokens of one text: guesses are checked there. */
+  readonly checks: boolean;
   /** True if what was begun goes on by itself: more can be begun before it has come to the host. */
   readonly goesAhead: boolean;
   /** A text takes part from now on, until it is removed. */

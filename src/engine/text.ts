@@ -4,6 +4,7 @@
  */
 import type { Context } from "./context.js";
 import type { Lane } from "./lane.js";
+import type { OneDrawing } from "../decoder/token-drawer.js";
 import type { PartResult, StepPart, Want } from "./step.js";
 
 /** Whose text it is. */
@@ -29,6 +30,7 @@ export abstract class EngineText {
   #hasForgotten = false;
   /** A step that is under way has what it waits for. */
   #isWaiting = false;
+  #drawnAhead = 0;
   /** Nobody hears of it any more. */
   isOver = false;
   /** It came to its end by itself. */
@@ -56,9 +58,24 @@ export abstract class EngineText {
     return undefined;
   }
 
+  /** How the token behind its last is drawn where the model runs; undefined where it is not. */
+  get drawing(): OneDrawing | undefined {
+    return undefined;
+  }
+
   /** Tokens drawn by steps that were begun which have not come. */
   get drawnAhead(): number {
-    return 0;
+    return this.#drawnAhead;
+  }
+
+  /** Tokens that one submission may draw: by the pace of its lane where left out. */
+  get atOnce(): number | undefined {
+    return 1;
+  }
+
+  /** Tokens that it may have drawn before any of them has come. */
+  get mostAhead(): number {
+    return 1;
   }
 
   /** Tokens to be read that the host knows. */
@@ -101,7 +118,7 @@ export abstract class EngineText {
     }
     const wants = count >= this.#pending.length ? this.wants : "nothing";
     const tokens = this.#pending.length === 0 ? "drawn" : this.#pending.slice(0, count);
-    return { text: this, tokens, wants, keep: wants === "logits" ? this.keep : 1 };
+    return { text: this, tokens, wants, keep: wants === "logits" || wants === "token" ? this.keep : 1 };
   }
 
   /** Forgets tokens at the end of what was read, to read them together with those that follow; false where the caches cannot go back. */
@@ -116,7 +133,7 @@ export abstract class EngineText {
     return true;
   }
 
-  /** The last tokens whose logits it looks at: more than one where guesses are tried out. */
+  /** The last tokens that it looks behind: more than one where guesses are tried out. */
   protected get keep(): number {
     return 1;
   }
@@ -139,12 +156,14 @@ export abstract class EngineText {
       this.#pending = this.#pending.slice(tokens.length);
     }
     this.#isWaiting = wants === "logits" || wants === "hidden";
+    if (wants === "token") this.#drawnAhead += count;
   }
 
   /** Takes what came of a part. Throws where the text cannot go on. */
   land(result: PartResult): void {
     if (result.kind === "failed") throw result.error;
     if (result.kind === "logits" || result.kind === "hidden") this.#isWaiting = false;
+    if (result.kind === "token") this.#drawnAhead--;
     if (!this.isOver) this.landed(result);
   }
 

@@ -163,15 +163,16 @@ export class TokenEngine {
   /** Steps that are begun at once: more than one where all that is wanted are tokens that the device draws, and they come fast. */
   #countOf(step: Step): number {
     const texts = step.parts.map(({ text }) => text);
-    const wanted = Math.min(...texts.map((text) => this.#seriesOf(text)), ...texts.map(mostAhead));
+    const wanted = Math.min(...texts.flatMap((text) => [this.#seriesOf(text), text.mostAhead]));
     return wanted > 1 && this.layout.mayRepeat(step, wanted) ? wanted : 1;
   }
 
-  /** One before the first token has come, since that would wait for the others to be begun; and not more than the text has: it may end soon. */
+  /** Not more than the text has: it may end soon. */
   #seriesOf(text: EngineText): number {
-    if (!(text instanceof MadeText) || !this.layout.goesAhead || text.made === 0) return 1;
+    if (!this.layout.goesAhead) return 1;
     const { series } = this.layout.laneOf(text);
-    return text.ask.tokensAtOnce ?? Math.max(1, Math.min(series, Math.floor(text.made / flight.seriesDepth)));
+    const made = text instanceof MadeText ? text.made : 0;
+    return text.atOnce ?? Math.max(1, Math.min(series, Math.floor(made / flight.seriesDepth)));
   }
 
   async #land(step: BegunStep): Promise<void> {
@@ -214,7 +215,3 @@ export class TokenEngine {
     });
   }
 }
-
-/** Tokens of a text that may be under way at once: as many as it may still have, and there is room for. */
-const mostAhead = (text: EngineText): number =>
-  text instanceof MadeText ? Math.min(text.remaining, text.context.room) : 1;

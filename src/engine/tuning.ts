@@ -65,6 +65,8 @@ export const guessing = {
   firstSteps: 2,
   /** Steps without guesses that are measured before the first guess. */
   leastSteps: 3,
+  /** Steps that follow such a one on a device, begun ahead: fewer are slower than those without a draft, of which they tell. Not measured. */
+  freeSteps: 3,
   /** Of so many steps one has no guesses: what they save is known by it. */
   mostRow: 16,
   /** How many times more tokens a second guesses must promise: durations are uncertain. */

@@ -72,7 +72,7 @@ export async function warmStep(
     const id = `warming up ${++named}`;
     const prompt = new Array<number>(length).fill(0);
     const ask = { prompt, maxTokens: warmTokens, tokensAtOnce: 1, endTokens: new Set<number>(), sampling };
-    return new MadeText(ask, { id, tenant: "", priority: 0, salt: id }, open(id), listener, engine.layout.draws);
+    return new MadeText(ask, { id, tenant: "", priority: 0, salt: id }, open(id), listener, engine.layout);
   });
   try {
     for (const text of texts) engine.add(text);

@@ -30,7 +30,7 @@ export function draftSource(model: DecoderEngine, pool: ContextPool): DraftSourc
   return {
     engine,
     follow(made) {
-      const text = new DraftText(made, take(made.tokens, made.owner.salt));
+      const text = new DraftText(made, take(made.tokens, made.owner.salt), engine.layout.draws);
       try {
         engine.add(text);
       } catch (error) {

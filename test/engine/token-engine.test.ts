@@ -153,7 +153,7 @@ function textOf(
     ...more,
   };
   const owner = { id: `text ${++named}`, tenant: "", priority: 0, salt: "" };
-  const text = new MadeText(ask, owner, context, heard, engine.layout.draws);
+  const text = new MadeText(ask, owner, context, heard, engine.layout);
   engine.add(text);
   return { text, rows };
 }

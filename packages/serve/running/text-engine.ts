@@ -120,7 +120,7 @@ export class TextEngine implements Engine {
       owner,
       this.#open(salt),
       heard,
-      this.#layout.draws,
+      this.#layout,
     );
     this.#texts.set(id, text);
     if (this.#saved === undefined) this.#engine.add(text);

@@ -3,7 +3,7 @@
  * sums up one element of a product.
  */
 import type { Operand } from "../../graph/kernel.js";
-import { bindingCount, dispatchOf, invocationsOf, type Variable, variable } from "../../webgpu-kernels/shader-part.js";
+import { bindingCount, dispatchOf, invocationsOf, type ShaderPart, type Variable, variable } from "../../webgpu-kernels/shader-part.js";
 import { type WebgpuKernel, webgpuKernel, type WebgpuRecorder } from "../../webgpu-kernels/webgpu-kernel.js";
 import { isFloatType, perWord, range, read, workgroupsFor } from "../../webgpu-kernels/wgsl.js";
 import { elementWords } from "../shared/webgpu/element-words.js";
@@ -11,6 +11,7 @@ import { functionsPart } from "../shared/webgpu/functions.js";
 import { expertsOf, floatBits, fusionOf, type ProductOperands, type WeightForm } from "./infer.js";
 import { type Call, formOf, given } from "./call.js";
 import { MoE, QMoE } from "./op.js";
+import { expertWeights, gateExperts, mixExperts } from "./webgpu-blocks.js";
 
 /** Storage buffers that every device binds to one dispatch. */
 const mostBindings = 8;
@@ -239,6 +240,19 @@ function activate(
       : fusion === "halves"
         ? values.load(`${own} + p.inner + ${place}`)
         : (linears?.load("element") ?? "1.0");
+  recorder.dispatch(
+    elementWords(recorder.device, {
+      name: "activateExperts",
+      output: target,
+      parts: [activationPart(attrs), values, linears],
+      parameters: { wide, inner },
+      body: `  return activated(${value}, ${linear});`,
+    }),
+  );
+}
+
+/** `activated(value, linear) -> f32`. */
+function activationPart(attrs: Call["attrs"]): ShaderPart {
   const limited = Number.isFinite(attrs.swiglu_limit);
   const swiglu = `let gate = ${limited ? "smaller(value, p.limit)" : "value"};
   let other = ${limited ? "smaller(larger(linear, -p.limit), p.limit)" : "linear"};
@@ -250,22 +264,29 @@ function activate(
     identity: "value",
   };
   const { activation_type: kind } = attrs;
-  recorder.dispatch(
-    elementWords(recorder.device, {
-      name: "activateExperts",
-      output: target,
-      parts: [functionsPart("sigmoid", "smaller", "larger", "geluByTangent"), values, linears],
-      parameters: {
-        wide,
-        inner,
-        alpha: { float: attrs.activation_alpha },
-        beta: { float: attrs.activation_beta },
-        limit: { float: limited ? attrs.swiglu_limit : 0 },
-      },
-      body: `  let value = ${value};
-  let linear = ${linear};
-  ${kind === "swiglu" ? swiglu : `return ${plain[kind]} * linear;`}`,
-    }),
+  return {
+    uses: [functionsPart("sigmoid", "smaller", "larger", "geluByTangent")],
+    parameters: {
+      alpha: { float: attrs.activation_alpha },
+      beta: { float: attrs.activation_beta },
+      limit: { float: limited ? attrs.swiglu_limit : 0 },
+    },
+    code: `fn activated(value: f32, linear: f32) -> f32 {
+  ${kind === "swiglu" ? swiglu : `return ${plain[kind]} * linear;`}
+}`,
+  };
+}
+
+/** True if both products read whole chunks of blocks, and all of a row by fours. */
+function readsBlocks({ inputs, attrs }: Call, { hidden, inner }: ReturnType<typeof sizesOf>): boolean {
+  const { fc1, fc2, fc3 } = expertsOf<Operand>(inputs);
+  const form = formOf(attrs);
+  return (
+    form.bits !== floatBits &&
+    fc3 === undefined &&
+    offsetOf(inputs.input) % 4 === 0 &&
+    expertWeights(fc1, form, hidden) !== undefined &&
+    expertWeights(fc2, form, inner) !== undefined
   );
 }
 
@@ -302,6 +323,13 @@ export const experts: WebgpuKernel = webgpuKernel([MoE, QMoE], {
     const form = formOf(attrs);
     const routes = recorder.between("uint32", [2 * count]);
     route(call as Call, routes, recorder);
+    if (readsBlocks(call as Call, { hidden, inner, wide, count })) {
+      const each = { form, chosen: attrs.k, count, routes };
+      const activation = { part: activationPart(attrs), fusion: fusionOf(attrs, false), inner };
+      const rows = recorder.between("float32", [count, inner]);
+      gateExperts({ ...each, operands: fc1, n: wide, k: hidden }, inputs.input, activation, rows, recorder);
+      return mixExperts({ ...each, operands: fc2, n: hidden, k: inner }, rows, output, recorder);
+    }
     const first = recorder.between("float32", [count, wide]);
     const rows = { source: inputs.input, routes };
     const each = { k: hidden, per: attrs.k, count };

@@ -1,7 +1,7 @@
 // Guesses of a draft on WebGPU whose share of right ones is known: a model in Qwen3-4B's shape and a draft in Qwen3-0.6B's, weights of 4 bits, in which the next
 // token is a function of the last one alone, while all layers compute what they always do. The draft's function is another one for a chosen share of the tokens.
 // Tokens a second with each draft beside those without, greedy, in turns; every token is compared with the function.
-//   node tools/measure/webgpu/guesses.mjs [--small] [--rounds 3] [--tokens 256] [--texts 1,8] [--shares 0,0.2,0.4,1] [--seconds 100] [--trips]
+//   node tools/measure/webgpu/guesses.mjs [--small] [--rounds 3] [--tokens 256] [--texts 1,8] [--shares 0,0.2,0.4,1] [--seconds 100] [--fixed 4] [--trips]
 // --trips counts how often the host waits for the device a token, and tells nothing of time: on any device.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -26,6 +26,8 @@ const counts = option("--texts", "1,8").split(",").map(Number);
 const shares = option("--shares", "0,0.2,0.4,1").split(",").map(Number);
 const seconds = Number(option("--seconds", 100));
 const onlyTrips = process.argv.includes("--trips");
+// Guesses of one length whether they pay or not.
+const fixed = Number(option("--fixed", 0));
 const began = performance.now();
 const spent = () => (performance.now() - began) / 1000;
 
@@ -108,12 +110,13 @@ let texts = 0;
 /** Makes texts; tokens a second, and what was guessed. */
 async function run(many, share, length) {
   const prompts = Array.from({ length: many }, () => promptOf(texts++));
-  const speculate = share === undefined ? undefined : { draft: drafts.get(share) };
+  const speculate = share === undefined ? undefined : { draft: drafts.get(share), ...(fixed > 0 ? { tokens: fixed, adaptive: false } : {}) };
   const options = { temperature: 0, ignoreEnd: true, maxTokens: length, speculate };
   const made = prompts.map((prompt) => [prompt.at(-1)]);
   let [first, start, all, tripsBefore] = [0, 0, 0, 0];
   const take = (sample, token) => {
     const own = made[sample];
+    if (process.env.DEBUGT) console.log("t", many, share, own.length, (performance.now()-began).toFixed(0));
     if (token !== nextOf(own.at(-1))) throw new Error(`token ${own.length} of ${many} texts is ${token} with share ${share}`);
     own.push(token);
     // From the token on with which all have begun.
