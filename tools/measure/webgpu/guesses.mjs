@@ -3,7 +3,7 @@
 // Tokens a second with each draft beside those without, greedy, in turns; every token is compared with the function.
 //   node tools/measure/webgpu/guesses.mjs [--small] [--rounds 3] [--tokens 256] [--texts 1,8] [--shares 0,0.2,0.4,1] [--seconds 100] [--fixed 4] [--trips]
 // --trips counts how often the host waits for the device a token, and tells nothing of time: on any device.
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { CausalLM } from "../../../dist/index.node.js";
@@ -76,16 +76,27 @@ function decoder(sizes, next) {
 
 const root = mkdtempSync(join(tmpdir(), "insitu-guesses-"));
 process.once("exit", () => rmSync(root, { recursive: true, force: true }));
-const load = async (name, sizes, next) => {
+const context = isSmall ? 256 : 2048;
+/** The model, loaded with each of some layouts of caches. */
+const load = async (name, sizes, next, caches) => {
   const folder = join(root, name);
-  const { mkdirSync } = await import("node:fs");
   mkdirSync(folder);
   writeModelFolder(folder, decoder(sizes, next), sizes, "qwen3");
   const made = spent();
-  const lm = await CausalLM.load(folder, { backend: "webgpu", context: isSmall ? 256 : 2048, inPlace: "require" });
+  const loaded = [];
+  for (const cache of caches)
+    loaded.push(
+      await CausalLM.load(folder, {
+        backend: "webgpu",
+        context,
+        inPlace: "require",
+        cache,
+        ...(cache === "paged" ? { blockSize: 16, blocks: context } : {}),
+      }),
+    );
   rmSync(folder, { recursive: true, force: true });
   console.log(`${name}: made after ${made.toFixed(1)} s, loaded after ${spent().toFixed(1)} s`);
-  return lm;
+  return loaded;
 };
 
 /** How often the host waits: buffers that are mapped. */
@@ -96,28 +107,34 @@ globals.GPUBuffer.prototype.mapAsync = function (...given) {
   return mapAsync.apply(this, given);
 };
 
-const lm = await load("target", large, nextOf);
+// What guesses for several texts reads them in one run: its caches are pages.
+const draftCaches = [...(counts.includes(1) ? ["linear"] : []), ...(counts.some((many) => many > 1) ? ["paged"] : [])];
+const [lm] = await load("target", large, nextOf, ["linear"]);
 const drafts = new Map();
 for (const share of shares)
   drafts.set(
     share,
-    await load(`draft ${share}`, little, (token) => nextOf(isWrong(token, share) ? token + 1 : token)),
+    await load(`draft ${share}`, little, (token) => nextOf(isWrong(token, share) ? token + 1 : token), draftCaches),
   );
 
-const promptOf = (text) => Array.from({ length: isSmall ? 8 : 64 }, (_, at) => (text * 7919 + at * 104_729 + 11) % vocabulary);
+const promptOf = (text) =>
+  Array.from({ length: isSmall ? 8 : 64 }, (_, at) => (text * 7919 + at * 104_729 + 11) % vocabulary);
 let texts = 0;
 
 /** Makes texts; tokens a second, and what was guessed. */
 async function run(many, share, length) {
   const prompts = Array.from({ length: many }, () => promptOf(texts++));
-  const speculate = share === undefined ? undefined : { draft: drafts.get(share), ...(fixed > 0 ? { tokens: fixed, adaptive: false } : {}) };
+  const speculate =
+    share === undefined
+      ? undefined
+      : { draft: drafts.get(share).at(many === 1 ? 0 : -1), ...(fixed > 0 ? { tokens: fixed, adaptive: false } : {}) };
   const options = { temperature: 0, ignoreEnd: true, maxTokens: length, speculate };
   const made = prompts.map((prompt) => [prompt.at(-1)]);
   let [first, start, all, tripsBefore] = [0, 0, 0, 0];
   const take = (sample, token) => {
     const own = made[sample];
-    if (process.env.DEBUGT) console.log("t", many, share, own.length, (performance.now()-began).toFixed(0));
-    if (token !== nextOf(own.at(-1))) throw new Error(`token ${own.length} of ${many} texts is ${token} with share ${share}`);
+    if (token !== nextOf(own.at(-1)))
+      throw new Error(`token ${own.length} of ${many} texts is ${token} with share ${share}`);
     own.push(token);
     // From the token on with which all have begun.
     if (++all === many) [first, start, tripsBefore] = [all, performance.now(), trips];
@@ -154,6 +171,6 @@ for (const many of counts) {
   }
 }
 console.log(`ended after ${spent().toFixed(0)} s`);
-for (const draft of drafts.values()) await draft.release();
+for (const list of drafts.values()) for (const draft of list) await draft.release();
 await lm.release();
 process.exit(0);
