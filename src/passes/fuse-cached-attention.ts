@@ -44,15 +44,10 @@ const [pagesWrite, slots, valueCache] = Array.from({ length: 3 }, hole);
 const written = (as: Pattern, past: Pattern, fresh: Pattern): Pattern =>
   shared(bound(as, op("TensorScatter", [past, fresh], more)));
 
-const attended = (query: Pattern, key: Pattern, value: Pattern): Pattern =>
-  bound(
-    attention,
-    op(
-      "Attention",
-      [scaled(query, factor), written(keyWrite, pastKey, key), written(valueWrite, pastValue, value)],
-      more,
-    ),
-  );
+const attended = (query: Pattern, key: Pattern, value: Pattern): Pattern => {
+  const operands = [scaled(query, factor), written(keyWrite, pastKey, key), written(valueWrite, pastValue, value)];
+  return bound(attention, either(op("Attention", operands, more), op("SinkAttention", operands, { ...own, ...more })));
+};
 
 /** Rows as a list of tokens, by way of heads apart or not: whatever is in between, the order stays, and the write says what the last shape is. */
 const listed = (rows: Pattern): Pattern => either(reshaped(reshaped(rows)), reshaped(rows));
@@ -95,6 +90,7 @@ interface Caches {
   readonly numbers?: readonly (Value | undefined)[];
   /** The numbers of pages, behind all others. */
   readonly pages?: readonly (Value | undefined)[];
+  readonly sink: Value | undefined;
   readonly attributes: Readonly<Record<string, AttributeValue>>;
 }
 
@@ -126,6 +122,7 @@ const linearCaches: CachesOf = (match, node, isFront) => {
     sizes: { heads, keyHeads, size },
     presents: writes.map(({ outputs }) => outputs[0]),
     numbers: [writes[0].inputs[2], node.inputs[6]],
+    sink: node.inputs[7],
     attributes: { axis: int(axis), mode: string(writes[0].attrs["mode"] as string) },
   };
 };
@@ -171,6 +168,7 @@ const pagedCaches: CachesOf = (match, node, isFront) => {
     sizes: { heads, keyHeads, size },
     presents,
     pages: [match.value(slots), tables, lengths, node.inputs[7]],
+    sink: node.inputs[8],
     attributes: { cache_mode: string(layout) },
   };
 };
@@ -180,11 +178,10 @@ function layoutOf(scatter: Node, reads: Node): "Norm" | "NHSD" | undefined {
   const [tables, lengths, ...scales] = reads.inputs.slice(3, 7);
   const { scatter_mode: mode, cache_mode: written, check } = scatter.attrs;
   const layout = mode === "NHSD" ? "NHSD" : mode === "None" ? written : undefined;
-  const hasSinks = reads.inputs[8] !== undefined;
   const isAsked = reads.outputs.slice(1).some((value) => value !== undefined);
   if (scatter.inputs.slice(5).some((value) => value !== undefined) || scales.some((value) => value !== undefined))
     return undefined;
-  if (check === true || isAsked || hasSinks || shapeOf(tables)?.length !== 2 || shapeOf(lengths)?.length !== 1)
+  if (check === true || isAsked || shapeOf(tables)?.length !== 2 || shapeOf(lengths)?.length !== 1)
     return undefined;
   return (layout === "Norm" || layout === "NHSD") && layout === reads.attrs["cache_mode"] ? layout : undefined;
 }
@@ -197,7 +194,8 @@ const fused = (graph: Graph, operators: OperatorSet, pattern: Pattern, cachesOf:
       const node = match.node(attention);
       const caches = cachesOf(match, node, match.value(attention) !== root);
       if (caches === undefined) return false;
-      const { sizes, presents, numbers = [undefined, undefined], pages = [] } = caches;
+      const none = [undefined, undefined];
+      const { sizes, presents, numbers = none, pages = [...none, ...none], sink } = caches;
       const { heads, keyHeads, size } = sizes;
       const [q, k, v] = [queries.source, keys.source, values].map((from) => match.value(from));
       if (!isSideBySide({ queries: q, keys: k, values: v }, heads, keyHeads, size)) return false;
@@ -209,7 +207,7 @@ const fused = (graph: Graph, operators: OperatorSet, pattern: Pattern, cachesOf:
       const [cos, sin, positions] = ofQueries.turn?.operands ?? [];
       const turning = [cos, sin, positions, ofQueries.norm?.scale, ofKeys.norm?.scale];
       const pasts = [match.value(pastKey), match.value(pastValue)];
-      edit.node("CachedAttention", [q, k, v, ...pasts, ...numbers, ...turning, ...pages], {
+      edit.node("CachedAttention", [q, k, v, ...pasts, ...numbers, ...turning, ...pages, sink], {
         ...own,
         attributes: {
           ...attentionAttributes(node, { ...sizes, q: ofQueries }, match.number(factor, 1)),

@@ -269,7 +269,8 @@ class DecoderEdit {
       refuse("its mask does not hide the rows of the cache that are not written yet");
     if (!isKnown(keys.headSize) || !isKnown(values.headSize)) refuse("the size of its heads is not known");
     const causal = mask.causal || this.#analysis.tokens === 1;
-    const windows = this.#options.windows && causal;
+    // What attends with sinks is insitu's own, in every opset.
+    const windows = (this.#options.windows || attention.sinks !== undefined) && causal;
     const built = emitMask(this.#edit, whole, this.#maskSources(this.#analysis.trails[0]), windows);
     if (typeof built === "object") return refuse(built.reason);
     // Causality and windows count back from the last row that was written; without them, what is valid is all that counts.

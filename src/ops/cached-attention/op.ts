@@ -11,7 +11,7 @@
  *     linear, [batch, heads, rows, size] or [batch, rows, heads · size]    TensorScatter at write_indices, Attention over nonpad_kv_seqlen rows
  *     pages, where there are block_tables, as `cache_mode` says            ScatterPaKvCache to slot_mapping, PagedAttention over seq_lens rows
  *
- * With query_starts a batch on pages is packed, as PagedAttention has it.
+ * With query_starts a batch on pages is packed, as PagedAttention has it; head_sink is a score for each head that brings no value.
  */
 import { flag, float, int, oneOf, required } from "../../graph/attribute.js";
 import {
@@ -24,7 +24,7 @@ import { overwrittenParts } from "../../graph/call.js";
 import { update } from "../../graph/effect.js";
 import { defineOp, optional, tensor } from "../../graph/op.js";
 import { View } from "../../tensor/view.js";
-import { Attention25 } from "../attention/op.js";
+import { Attention25, SinkAttention } from "../attention/op.js";
 import { PagedAttention } from "../paged-attention/op.js";
 import { Reshape14 as Reshape } from "../reshape/op.js";
 import { ScatterPaKvCache } from "../scatter-pa-kv-cache/op.js";
@@ -51,6 +51,7 @@ interface CachedCall extends TurningCall {
     readonly past_key: { readonly shape?: readonly unknown[] | undefined };
     readonly block_tables: unknown;
     readonly query_starts: unknown;
+    readonly head_sink: unknown;
   };
   readonly attrs: TurningCall["attrs"] & {
     readonly cache_mode: "Norm" | "NHSD";
@@ -112,7 +113,8 @@ function bodyOf(call: CachedCall): readonly BodyStep[] {
     ...(apart ? {} : { q_num_heads: intValue(heads), kv_num_heads: intValue(shared) }),
   };
   if (paged) {
-    const packed = inputs.query_starts === undefined ? [] : [undefined, undefined, "query_starts"];
+    const given = (["query_starts", "head_sink"] as const).map((name) => (inputs[name] === undefined ? undefined : name));
+    const packed = given.some((name) => name !== undefined) ? [undefined, undefined, ...given] : [];
     then(PagedAttention, [...operands, "block_tables", "seq_lens", ...packed], "Y", {
       ...attributes,
       cache_mode: stringValue(attrs.cache_mode),
@@ -120,7 +122,8 @@ function bodyOf(call: CachedCall): readonly BodyStep[] {
     return steps;
   }
   const lengths = [undefined, undefined, undefined, "nonpad_kv_seqlen"];
-  const attended = then(Attention25, [...operands, ...lengths], apart ? "attended" : "Y", attributes);
+  const [op, sinks] = inputs.head_sink === undefined ? [Attention25, []] : [SinkAttention, ["head_sink"]];
+  const attended = then(op, [...operands, ...lengths, ...sinks], apart ? "attended" : "Y", attributes);
   if (apart) then(Reshape, [then(Transpose, [attended], "rows", toHeads), integers(0, 0, heads * size)], "Y");
   return steps;
 }
@@ -148,6 +151,7 @@ export const CachedAttention = defineOp({
     block_tables: optional(tensor("B")),
     seq_lens: optional(tensor("L")),
     query_starts: optional(tensor("S")),
+    head_sink: optional(tensor("T")),
   },
   outputs: { Y: tensor("T"), present_key: optional(tensor("T")), present_value: optional(tensor("T")) },
   attrs: {

@@ -27,7 +27,8 @@ export const cachedAttention: WebgpuKernel = webgpuKernel([CachedAttention], {
     const { Y, present_key, present_value } = outputs;
     if (Y === undefined || present_key === undefined || present_value === undefined)
       return "not both of output and presents are asked for";
-    const { slot_mapping, block_tables: tables, seq_lens, query_starts } = inputs;
+    const { slot_mapping, block_tables: tables, seq_lens, query_starts, head_sink: sink } = inputs;
+    if (sink?.contiguous === false) return "sinks have gaps";
     const caches = [inputs.past_key, inputs.past_value, present_key, present_value];
     if (tables === undefined) {
       for (const cache of caches) if (acceptsRows(cache) !== true) return acceptsRows(cache);
@@ -49,7 +50,7 @@ export const cachedAttention: WebgpuKernel = webgpuKernel([CachedAttention], {
 });
 
 /** What both layouts ask of an attention. */
-const asked = ({ outputs, attrs }: Call) =>
+const asked = ({ inputs, outputs, attrs }: Call) =>
   ({
     output: headsOf(outputs.Y!, attrs.q_num_heads), // or it was not accepted
     past: undefined,
@@ -60,7 +61,7 @@ const asked = ({ outputs, attrs }: Call) =>
     mask: undefined,
     scale: attrs.scale,
     softcap: attrs.softcap,
-    sink: undefined,
+    sink: inputs.head_sink,
   }) as const satisfies Partial<AttentionWork>;
 
 function recordLinear(call: Call, recorder: WebgpuRecorder): void {

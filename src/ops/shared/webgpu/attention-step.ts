@@ -6,7 +6,7 @@ import type { DeviceTraits, WebgpuRecorder } from "../../../webgpu-kernels/webgp
 import { bindingCount, type ShaderPart, variable } from "../../../webgpu-kernels/shader-part.js";
 import { fourOf, isFloatType, packFour } from "../../../webgpu-kernels/wgsl.js";
 import { holdsBeside, holdsTiles, recordTiles } from "./attention-decode.js";
-import { type AttentionWork, visiblePart } from "./attention-parts.js";
+import { type AttentionWork, sinkPart, visiblePart } from "./attention-parts.js";
 import { divisionOf, loadsEarly, paddedQuads, type TileShape } from "./attention-tile.js";
 import type { Heads } from "./heads.js";
 import { type Starts, startsPart } from "./rows.js";
@@ -46,7 +46,7 @@ export function fitsOneStep(work: AttentionWork, step: FreshStep, device: Device
 
 /** Buffers that the dispatches bind at most: the third beside the caches is the output, or scratch memory. */
 const mostBound = (work: AttentionWork, step: FreshStep): number =>
-  bindingCount([queriesPart(work, step), visiblePart(work)]) + 3;
+  bindingCount([queriesPart(work, step), visiblePart(work), sinkPart(work)]) + 3;
 
 /** The queries and fresh rows, and how they are turned. */
 const queriesPart = (work: AttentionWork, step: FreshStep): ShaderPart => ({
