@@ -31,6 +31,7 @@ import {
   turnedHeads,
   turnedRows,
   withOneProduct,
+  withWholeRows,
 } from "./turned-heads.js";
 
 const own = { domain: "insitu" } as const;
@@ -222,5 +223,6 @@ const fused = (graph: Graph, operators: OperatorSet, pattern: Pattern, cachesOf:
 /** The graph with attentions that write their caches. */
 export const fuseCachedAttention = (graph: Graph, operators: OperatorSet): Graph => {
   const onLinear = fused(graph, operators, linear, linearCaches);
-  return withOneProduct(fused(onLinear, operators, paged, pagedCaches), operators, "CachedAttention");
+  const all = withOneProduct(fused(onLinear, operators, paged, pagedCaches), operators, "CachedAttention");
+  return withWholeRows(all, operators, "CachedAttention");
 };

@@ -24,7 +24,7 @@ export function part(pattern: Pattern, accepts: (span: Span) => boolean): Patter
 }
 
 /** The span that a value is of its producer's first operand. */
-function spanOf(value: Value, index: GraphIndex): Span | undefined {
+export function spanOf(value: Value, index: GraphIndex): Span | undefined {
   const node = index.producerOf(value);
   const size = lastDim(node?.inputs[0]);
   if (node === undefined || node.op.domain !== "" || size === undefined) return undefined;

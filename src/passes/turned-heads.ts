@@ -11,6 +11,7 @@ import { joinedOperands, projection } from "./fuse-projection.js";
 import { headsApart, joins, reshaped, swapped } from "./heads.js";
 import { bound, either, hole, type Match, op, type Pattern, provided, scalar, unordered } from "./match.js";
 import { rewrite } from "./rewrite.js";
+import { part, spanOf } from "./spans.js";
 
 const own = { domain: "insitu" } as const;
 const more = { more: true } as const;
@@ -150,6 +151,24 @@ export const attentionAttributes = (
 });
 
 const [query, key, value] = [hole(), hole(), hole()];
+const cut = part(query, ({ step }) => step === 1);
+
+/** Queries, keys and values that are cut out of one value, side by side: an operator that reads all three out of its first operand takes that. */
+export const withWholeRows = (graph: Graph, operators: OperatorSet, name: string): Graph =>
+  rewrite(graph, operators, {
+    pattern: op(name, [cut, cut, cut], { ...own, ...more }),
+    replace(match, edit, root) {
+      const node = match.index.producerOf(root)!;
+      const [q, k, v] = node.inputs.slice(0, 3).map((each) => spanOf(each!, match.index)!);
+      if (q.from !== 0 || q.to !== k.from || k.to !== v.from || v.to !== v.size) return false;
+      edit.node(name, [match.value(query), undefined, undefined, ...node.inputs.slice(3)], {
+        ...own,
+        attributes: Object.fromEntries(node.attributes),
+        outputs: node.outputs,
+      });
+      return true;
+    },
+  });
 
 /** Queries, keys and values of one value: one product, for an operator that reads all three out of its first operand. */
 export const withOneProduct = (graph: Graph, operators: OperatorSet, name: string): Graph =>

@@ -3,7 +3,7 @@
  * sums up one element of a product.
  */
 import type { Operand } from "../../graph/kernel.js";
-import { bindingCount, dispatchOf, invocationsOf, type ShaderPart, type Variable, variable } from "../../webgpu-kernels/shader-part.js";
+import { bindingCount, dispatchOf, type ShaderPart, type Variable, variable } from "../../webgpu-kernels/shader-part.js";
 import { type WebgpuKernel, webgpuKernel, type WebgpuRecorder } from "../../webgpu-kernels/webgpu-kernel.js";
 import { isFloatType, perWord, range, read, workgroupsFor } from "../../webgpu-kernels/wgsl.js";
 import { elementWords } from "../shared/webgpu/element-words.js";
@@ -11,6 +11,7 @@ import { functionsPart } from "../shared/webgpu/functions.js";
 import { expertsOf, floatBits, fusionOf, type ProductOperands, type WeightForm } from "./infer.js";
 import { type Call, formOf, given } from "./call.js";
 import { MoE, QMoE } from "./op.js";
+import { route } from "./webgpu-route.js";
 import { expertWeights, gateExperts, mixExperts } from "./webgpu-blocks.js";
 
 /** Storage buffers that every device binds to one dispatch. */
@@ -18,6 +19,9 @@ const mostBindings = 8;
 
 /** Bytes that every device binds at once: what lies between two products is no larger. */
 const mostBytes = 2 ** 27;
+
+/** Words of workgroup memory that every device has. */
+const mostRanks = 2 ** 12;
 
 /** Invocations that share a sum. */
 const lanes = 64;
@@ -49,96 +53,6 @@ function sizesOf(call: Call): { readonly hidden: number; readonly inner: number;
   const inner = held / fc2.weights.shape[0] / hidden;
   const wide = fusionOf(attrs, fc3 !== undefined) === "none" ? inner : 2 * inner;
   return { hidden, inner, wide, count: inputs.router_probs.shape[0] * attrs.k };
-}
-
-/** Each token's experts and their weights, behind each other in `routes`. */
-function route({ inputs, attrs }: Call, routes: Operand, recorder: WebgpuRecorder): void {
-  const { router_probs: scores } = inputs;
-  const weights = given(inputs);
-  const [tokens, experts] = scores.shape;
-  const { k, normalize_routing_weights: normalize, use_sparse_mixer: mixer } = attrs;
-  const [read, replaced] = [variable("scores", scores), weights && variable("given", weights)];
-  const isGiven = replaced !== undefined;
-  const weight = isGiven
-    ? replaced.load("p.givenOffset + token * p.experts + expert")
-    : "exponential(scoreOf(token, expert) - most)";
-  const summed = isGiven || normalize ? "chosen" : "all";
-  // A weight against the scores that are near its own; the second one's without the first expert.
-  const mixed = `
-    let best = scoreOf(token, expert);
-    var near = 0.0;
-    for (var other = 0u; other < p.experts; other++) {
-      let score = scoreOf(token, other);
-      if (!(place > 0u && other == routes[at]) && best - score <= 0.02 * max(abs(score), best)) { near += exponential(score - best); }
-    }
-    routes[p.count + at + place] = bitcast<u32>(select(1.0 / near, 0.0, near == 0.0));`;
-  const plain = `routes[p.count + at + place] = bitcast<u32>(${weight});`;
-  const all = `for (var expert = 0u; expert < p.experts; expert++) { sum += exponential(scoreOf(token, expert) - most); }`;
-  const chosen = `for (var place = 0u; place < p.k; place++) { sum += bitcast<f32>(routes[p.count + at + place]); }`;
-  const divided = `
-  var sum = 0.0;
-  ${summed === "all" ? all : chosen}
-  for (var place = 0u; place < p.k; place++) {
-    let part = bitcast<f32>(routes[p.count + at + place]);
-    routes[p.count + at + place] = bitcast<u32>(${isGiven ? "select(part / sum, 0.0, sum == 0.0)" : "part / sum"});
-  }`;
-  recorder.dispatch(
-    invocationsOf(recorder.device, {
-      name: "routeExperts",
-      parts: [
-        functionsPart("isNan", "exponential"),
-        read,
-        replaced,
-        variable("routes", routes, { writes: true }),
-        {
-          // Whole numbers in the order of scores: NaN counts as the lowest, and both zeros are one.
-          code: `fn scoreOf(token: u32, expert: u32) -> f32 { return ${read.load("p.scoresOffset + token * p.experts + expert")}; }
-fn rankOf(score: f32) -> u32 {
-  let bits = bitcast<u32>(score);
-  if (isNan(score)) { return 0x007fffffu; }
-  if ((bits & 0x7fffffffu) == 0u) { return 0x80000000u; }
-  return select(bits | 0x80000000u, ~bits, (bits >> 31u) == 1u);
-}`,
-        },
-      ],
-      parameters: {
-        tokens,
-        experts,
-        k,
-        count: tokens * k,
-        scoresOffset: offsetOf(scores),
-        givenOffset: offsetOf(weights),
-      },
-      count: tokens,
-      // Of equal scores the last expert comes first.
-      body: `  let token = index;
-  if (token >= p.tokens) { return; }
-  let at = token * p.k;
-  var lastRank = 0xffffffffu;
-  var lastExpert = 0u;
-  for (var place = 0u; place < p.k; place++) {
-    var bestRank = 0u;
-    var bestExpert = 0u;
-    for (var expert = 0u; expert < p.experts; expert++) {
-      let rank = rankOf(scoreOf(token, expert));
-      let follows = rank < lastRank || (rank == lastRank && expert < lastExpert);
-      if (follows && rank >= bestRank) {
-        bestRank = rank;
-        bestExpert = expert;
-      }
-    }
-    routes[at + place] = bestExpert;
-    lastRank = bestRank;
-    lastExpert = bestExpert;
-  }
-${isGiven || mixer ? "" : "  let most = scoreOf(token, routes[at]);"}
-  for (var place = 0u; place < p.k; place++) {
-    let expert = routes[at + place];
-    ${mixer && !isGiven ? mixed : plain}
-  }
-${(mixer && !isGiven) || (isGiven && !normalize) ? "" : divided}`,
-    }),
-  );
 }
 
 /** rows · weightsᵀ + bias of each route: `n` elements of rows of `k`, of which every `per` routes share one. */
@@ -312,6 +226,7 @@ export const experts: WebgpuKernel = webgpuKernel([MoE, QMoE], {
     const { wide, hidden, inner, count } = sizesOf(call as Call);
     if (4 * count * Math.max(wide, hidden) > mostBytes) return "rows between the products are larger than a binding";
     if (fc1.weights.shape[0] * Math.max(wide, inner) * hidden >= 2 ** 32) return "the weights are more than 2^32";
+    if (fc1.weights.shape[0] + 2 * attrs.k > mostRanks) return "there are more experts than a workgroup holds";
     return true;
   },
   record(call, recorder) {

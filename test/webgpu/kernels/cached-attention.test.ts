@@ -23,6 +23,7 @@ interface Form {
   /** True if tables and weights of norms are the model's; else they are fed. */
   readonly constant?: boolean;
   readonly byHead?: boolean;
+  readonly sinks?: boolean;
   readonly attrs?: OneNode["attrs"];
   readonly kernels: readonly string[];
   readonly options?: object;
@@ -92,6 +93,7 @@ function call(random: () => number, form: Form, step: Step): OneNode {
       pairs === undefined ? undefined : integers("int64", positions, [batch, length]),
       norm ? make([size]) : undefined,
       norm ? make([size]) : undefined,
+      ...(form.sinks === true ? [undefined, undefined, undefined, undefined, make([heads])] : []),
     ],
     outputs: [true, true, true],
     held: { 3: 1, 4: 2 },
@@ -161,6 +163,19 @@ describe.skipIf(noWebgpu !== undefined)("CachedAttention on WebGPU", () => {
       kernels: step,
       attrs: { softcap: float(2), left_window_size: 9 },
     },
+    // More queries share a key than a workgroup has.
+    { type: "float32", size: 16, heads: 16, shared: 2, pairs: 8, packed: true, sinks: true, kernels: step },
+    { type: "float16", size: 64, heads: 8, shared: 1, pairs: 32, sinks: true, kernels: step, constant: true },
+    { type: "float16", size: 16, heads: 7, shared: 1, pairs: 8, norm: true, kernels: step },
+    {
+      type: "float32",
+      size: 8,
+      heads: 5,
+      shared: 1,
+      sinks: true,
+      kernels: step,
+      attrs: { left_window_size: 9 },
+    },
   ])("a token in the attention's own dispatches: %o", async (form) => {
     expect(await problemsOf(form, tokens)).toEqual([]);
     expect(await problemsOf({ ...form, kernels: split }, longer)).toEqual([]);
@@ -168,7 +183,7 @@ describe.skipIf(noWebgpu !== undefined)("CachedAttention on WebGPU", () => {
 
   test.each<Form>([
     { type: "float32", size: 6, heads: 4, shared: 2, pairs: 3, norm: true, packed: true, kernels: apart },
-    { type: "float16", size: 16, heads: 7, shared: 1, pairs: 8, norm: true, kernels: apart },
+    { type: "float32", size: 6, heads: 7, shared: 1, pairs: 3, norm: true, sinks: true, kernels: apart },
     { type: "float32", size: 16, heads: 2, shared: 1, pairs: 6, interleaved: true, byHead: false, kernels: apart },
   ])("heads of any size and number: %o", async (form) => {
     expect(await problemsOf(form, tokens)).toEqual([]);
@@ -178,6 +193,7 @@ describe.skipIf(noWebgpu !== undefined)("CachedAttention on WebGPU", () => {
     { type: "float32", size: 16, heads: 4, shared: 2, pairs: 8, norm: true, packed: true, kernels: apart },
     { type: "float16", size: 32, heads: 2, shared: 1, pairs: 12, norm: true, byHead: false, kernels: apart },
     { type: "float32", size: 8, heads: 2, shared: 2, kernels: ["writeKeys", "writeValues"] },
+    { type: "float32", size: 8, heads: 8, shared: 1, sinks: true, kernels: ["writeKeys", "writeValues"] },
   ])("several tokens: %o", async (form) => {
     expect(await problemsOf(form, prompts)).toEqual([]);
   });

@@ -1,6 +1,7 @@
 /**
  * One token of each sample in the dispatches of its attention: the workgroups turn the heads of the query as they read them, and the one whose tile
- * holds the new row turns the key, writes both caches, and reads its own copy.
+ * holds the new row turns the key, writes both caches, and reads its own copy. Where more queries share a key head than a workgroup has, several write the
+ * same bytes.
  */
 import type { DeviceTraits, WebgpuRecorder } from "../../../webgpu-kernels/webgpu-kernel.js";
 import { bindingCount, type ShaderPart, variable } from "../../../webgpu-kernels/shader-part.js";
@@ -31,7 +32,6 @@ export function fitsOneStep(work: AttentionWork, step: FreshStep, device: Device
   const parts = [work.query, step.key, step.value, work.key, work.value];
   return (
     work.query.rows === 1 &&
-    divisionOf(work).chunks === 1 &&
     parts.every(
       ({ type, offset, size, sample, head, row }) =>
         isFloatType(type) && [offset, size, sample, head, row].every((n) => n % 4 === 0),
@@ -149,6 +149,9 @@ const subgroupFor = (
 const rawQuads = ({ query }: AttentionWork, subgroup: number): readonly number[] =>
   Array.from({ length: Math.ceil(query.size / 4 / subgroup) }, (_, at) => at * subgroup);
 
+/** The head of the queries that a workgroup has at a place. */
+const askedHead = (place: string): string => `keyHead * p.group + min(first + ${place}, p.groupRows - 1u)`;
+
 /** Loads the heads whose squares are summed: `side` is the head of an invocation's subgroup, `own` its place there. */
 function rawCode(work: AttentionWork, subgroup: number): string {
   const { rows } = divisionOf(work);
@@ -162,7 +165,7 @@ function rawCode(work: AttentionWork, subgroup: number): string {
   ${rawQuads(work, subgroup)
     .map((_, at) => `var raw${at} = vec4f();`)
     .join(" ")}
-  if (side < ${rows}u) { ${loads("askedQuad", `askedStart(sample, keyHead * ${rows}u + side)`)} }
+  if (side < ${rows}u) { ${loads("askedQuad", `askedStart(sample, ${askedHead("side")})`)} }
   else if (side == ${rows}u) { ${loads("newKeyQuad", "newKeyStart(sample, keyHead)")} }`;
 }
 
@@ -196,7 +199,7 @@ function subgroupsCode(work: AttentionWork, { turnings }: FreshStep, subgroup: n
   };
   let angle = ${rotation === undefined ? "0u" : "angleOf(sample, 0u)"};
   if (side < ${rows}u) {
-    let start = askedStart(sample, keyHead * ${rows}u + side);
+    let start = askedStart(sample, ${askedHead("side")});
     for (var quad = own; quad < ${padded}u; quad += ${subgroup}u) {
       asked[side * ${padded}u + quad] = select(vec4f(), askedTurned(start, min(quad, ${quads - 1}u), inverse, angle) * p.scale, quad < ${quads}u);
     }
@@ -229,7 +232,7 @@ function sharedCode(work: AttentionWork, { turnings }: FreshStep, { invocations 
     var sum = 0.0;
     for (var quad = local % ${squareLanes}u; quad < ${quads}u; quad += ${squareLanes}u) {
       var values: vec4f;
-      if (head < ${rows}u) { values = askedQuad(askedStart(sample, keyHead * ${rows}u + head), quad); }
+      if (head < ${rows}u) { values = askedQuad(askedStart(sample, ${askedHead("head")}), quad); }
       else { values = newKeyQuad(newKeyStart(sample, keyHead), quad); }
       sum += dot(values, values);
     }
@@ -241,7 +244,7 @@ function sharedCode(work: AttentionWork, { turnings }: FreshStep, { invocations 
   for (var at = local; at < ${rows * padded}u; at += ${invocations}u) {
     let head = at / ${padded}u;
     let quad = at % ${padded}u;
-    let start = askedStart(sample, keyHead * ${rows}u + head);
+    let start = askedStart(sample, ${askedHead("head")});
     asked[at] = select(vec4f(), askedTurned(start, min(quad, ${quads - 1}u), ${inverse("head")}, angle) * p.scale, quad < ${quads}u);
   }
   if (writes) {
