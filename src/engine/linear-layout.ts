@@ -10,7 +10,16 @@ import { Context, type ContextOptions } from "./context.js";
 import type { Lane } from "./lane.js";
 import { LinearGroup, LinearRows } from "./linear-rows.js";
 import { blockPart, chunkFor, nextPart, nextRows, type PromptReading } from "./prompt-parts.js";
-import { type BegunRuns, drawingsOfPart, type Layout, type PartResult, type Step, type StepPart, type StepPlan, type TextFailure } from "./step.js";
+import {
+  type BegunRuns,
+  drawingsOfPart,
+  type Layout,
+  type PartResult,
+  type Step,
+  type StepPart,
+  type StepPlan,
+  type TextFailure,
+} from "./step.js";
 import type { EngineText } from "./text.js";
 
 /** States, and the texts that lie there. */
@@ -199,9 +208,7 @@ export class LinearLayout implements Layout {
     let results: BegunRuns["results"];
     if (parts.every(({ wants }) => wants !== "token")) {
       const begun = await this.#decoder.start(state, step, tellsLogits);
-      results = begun.results.then((logits) => [
-        parts.map((part) => resultOf(part, logits, keptZeros(part))),
-      ]);
+      results = begun.results.then((logits) => [parts.map((part) => resultOf(part, logits, keptZeros(part)))]);
     } else {
       const from = sourcesOf(lane, own);
       const hostRows = parts.flatMap((part) =>
@@ -279,7 +286,11 @@ function sourcesOf(lane: Lane, own: readonly (StepPart | undefined)[]): readonly
 }
 
 /** What a run that draws told of a part, whose rows are told by how many of its tokens come behind them. */
-function drawnResultOf({ wants }: StepPart, { tokens, logits }: DrawnRun, rowOf: (fromEnd: number) => number): PartResult {
+function drawnResultOf(
+  { wants }: StepPart,
+  { tokens, logits }: DrawnRun,
+  rowOf: (fromEnd: number) => number,
+): PartResult {
   if (wants === "token") return { kind: "token", token: tokens[rowOf(0)], before: (fromEnd) => tokens[rowOf(fromEnd)] };
   return wants === "logits" ? { kind: "logits", at: (fromEnd) => logits!.at(0, rowOf(fromEnd)) } : { kind: "nothing" };
 }

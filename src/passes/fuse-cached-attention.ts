@@ -182,8 +182,7 @@ function layoutOf(scatter: Node, reads: Node): "Norm" | "NHSD" | undefined {
   const isAsked = reads.outputs.slice(1).some((value) => value !== undefined);
   if (scatter.inputs.slice(5).some((value) => value !== undefined) || scales.some((value) => value !== undefined))
     return undefined;
-  if (check === true || isAsked || shapeOf(tables)?.length !== 2 || shapeOf(lengths)?.length !== 1)
-    return undefined;
+  if (check === true || isAsked || shapeOf(tables)?.length !== 2 || shapeOf(lengths)?.length !== 1) return undefined;
   return (layout === "Norm" || layout === "NHSD") && layout === reads.attrs["cache_mode"] ? layout : undefined;
 }
 

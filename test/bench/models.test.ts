@@ -17,7 +17,7 @@ test("everyone who is installed chooses the same tokens, and tells its memory", 
   const report = await runBench([models], { quick: true, repeats: 1, threads: 1 });
   const who = ["insitu", ...Object.keys(findModelPeers().versions)];
   const { groups } = report.loads[0];
-  expect(groups).toHaveLength(8);
+  expect(groups).toHaveLength(12);
   for (const { name, contestants, failed } of groups) {
     expect(failed, name).toEqual([]);
     expect([...new Set(contestants.map(({ runtime }) => runtime))]).toEqual(who);
@@ -36,7 +36,7 @@ test("everyone who is installed chooses the same tokens, and tells its memory", 
 test.runIf(soak && noWebgpu === undefined)("on a GPU too, with its caches there", async () => {
   const report = await runBench([models], { quick: true, repeats: 1, threads: 1, backend: "webgpu", only: "token" });
   const { groups } = report.loads[0];
-  expect(groups).toHaveLength(6);
+  expect(groups).toHaveLength(9);
   for (const { name, contestants, failed } of groups) {
     expect(failed, name).toEqual([]);
     for (const { name: contestant, problem } of contestants) expect(problem, `${name}: ${contestant}`).toBeNull();
@@ -76,10 +76,36 @@ test("the files for a GPU have float16 beside the weights of 4 bits, and the tok
 
 test("the shapes have as many parameters as their names say", () => {
   const parameters = publishedShapes.map(({ sizes }) => {
-    const { layers, hidden, heads, keyValueHeads, headSize, intermediate, vocabulary } = sizes;
-    return layers * hidden * (2 * headSize * (heads + keyValueHeads) + 3 * intermediate) + vocabulary * hidden;
+    const { layers, hidden, heads, keyValueHeads, headSize, intermediate, vocabulary, experts } = sizes;
+    const inner = 3 * intermediate * (experts?.count ?? 1);
+    return layers * hidden * (2 * headSize * (heads + keyValueHeads) + inner) + vocabulary * hidden;
   });
-  expect(parameters.map((count) => Math.round(count / 1e6))).toEqual([134, 596, 1236]);
+  expect(parameters.map((count) => Math.round(count / 1e6))).toEqual([134, 596, 1236, 4022, 20_326]);
+});
+
+test("large shapes are measured where they are asked for by name", async () => {
+  const setting = { quick: false, peers: [], alone: true, backend: undefined, threads: 1 } as const;
+  const names = new Set(models.groups(setting).map(({ largeName }) => largeName));
+  expect([...names]).toEqual([undefined, "Qwen3-4B", "gpt-oss-20b"]);
+  const load = {
+    ...models,
+    groups: () =>
+      [undefined, "big-1"].map((largeName) => ({
+        name: `${largeName ?? "small"}: token`,
+        contestants: [],
+        check: () => new Map<string, string>(),
+        ...(largeName === undefined ? {} : { largeName }),
+      })),
+  };
+  for (const [only, found] of [
+    ["", ["small: token"]],
+    ["token", ["small: token"]],
+    ["big", ["big-1: token"]],
+    ["big-1: token", ["big-1: token"]],
+  ] as const) {
+    const report = await runBench([load], { quick: true, repeats: 1, only });
+    expect(report.loads[0].groups.map(({ name }) => name)).toEqual(found);
+  }
 });
 
 test("it runs by its name alone", () => {

@@ -44,12 +44,12 @@ describe.skipIf(noWebgpu !== undefined)("a draft on a device", () => {
   beforeAll(async () => {
     const { globals } = await import("webgpu");
     const { prototype } = globals.GPUBuffer as { prototype: GPUBuffer };
-    const { mapAsync } = prototype;
+    const mapAsync = Reflect.get(prototype, "mapAsync") as (this: GPUBuffer, ...given: unknown[]) => Promise<undefined>;
     prototype.mapAsync = function (mode, offset, size) {
       if (mode === 1) mapped.push(size ?? this.size);
       return mapAsync.call(this, mode, offset, size);
     };
-    restore = () => void (prototype.mapAsync = mapAsync);
+    restore = () => void Object.assign(prototype, { mapAsync });
     const open = (name: string, next: (token: number) => number, pages = false): Promise<CausalLM> => {
       const folder = join(root.path(), name);
       mkdirSync(folder);
@@ -96,7 +96,10 @@ describe.skipIf(noWebgpu !== undefined)("a draft on a device", () => {
         expect(tokens).toEqual(expected(prompts[0]));
         if (speculate.adaptive !== false) continue;
         expect(summary.guessedTokens).toBeGreaterThan(5);
-        expect(summary.rightGuesses / summary.guessedTokens).toBeCloseTo({ [kinds[0]]: 1, [kinds[2]]: 0 }[kind] ?? 0.5, 0);
+        expect(summary.rightGuesses / summary.guessedTokens).toBeCloseTo(
+          { [kinds[0]]: 1, [kinds[2]]: 0 }[kind] ?? 0.5,
+          0,
+        );
         const made = prompts.map(() => [] as number[]);
         const options = { temperature: 0, ignoreEnd: true, maxTokens: 8, speculate };
         for await (const { sample, token } of lm.generateBatch(prompts, options)) made[sample].push(token);

@@ -30,7 +30,10 @@ export const rotaryMagnitude = ({ ropeScaling }: Pick<Rotary, "ropeScaling">): n
   ropeScaling?.kind === "yarn" ? 0.1 * Math.log(ropeScaling.factor) + 1 : 1;
 
 /** The share of stretching that each pair has: pairs before the first whole one of those in between have none, those behind the last all. */
-function yarnShares({ headSize, ropeTheta }: Rotary, { fast, slow, originalPositions }: YarnScaling): readonly number[] {
+function yarnShares(
+  { headSize, ropeTheta }: Rotary,
+  { fast, slow, originalPositions }: YarnScaling,
+): readonly number[] {
   const pairOf = (turns: number): number =>
     (headSize * Math.log(originalPositions / (turns * 2 * Math.PI))) / (2 * Math.log(ropeTheta));
   const first = Math.max(0, Math.floor(pairOf(fast)));

@@ -115,13 +115,7 @@ export class TextEngine implements Engine {
     const owner = { id, tenant, priority, salt };
     this.#takePlace(owner, request.coming);
     const heard = this.#heard(owner, prompt.length, listener);
-    const text = new MadeText(
-      { speculate: this.#speculate, ...request },
-      owner,
-      this.#open(salt),
-      heard,
-      this.#layout,
-    );
+    const text = new MadeText({ speculate: this.#speculate, ...request }, owner, this.#open(salt), heard, this.#layout);
     this.#texts.set(id, text);
     if (this.#saved === undefined) this.#engine.add(text);
     else this.#came.push(text);

@@ -113,7 +113,9 @@ function bodyOf(call: CachedCall): readonly BodyStep[] {
     ...(apart ? {} : { q_num_heads: intValue(heads), kv_num_heads: intValue(shared) }),
   };
   if (paged) {
-    const given = (["query_starts", "head_sink"] as const).map((name) => (inputs[name] === undefined ? undefined : name));
+    const given = (["query_starts", "head_sink"] as const).map((name) =>
+      inputs[name] === undefined ? undefined : name,
+    );
     const packed = given.some((name) => name !== undefined) ? [undefined, undefined, ...given] : [];
     then(PagedAttention, [...operands, "block_tables", "seq_lens", ...packed], "Y", {
       ...attributes,

@@ -29,7 +29,8 @@ export function route({ inputs, attrs }: Call, routes: Operand, recorder: Webgpu
   const plain = `weights[place] = ${
     isGiven ? replaced.load("p.givenOffset + token * p.experts + expert") : "exponential(scoreOf(token, expert) - most)"
   };`;
-  const all = "for (var expert = 0u; expert < p.experts; expert++) { sum += exponential(scoreOf(token, expert) - most); }";
+  const all =
+    "for (var expert = 0u; expert < p.experts; expert++) { sum += exponential(scoreOf(token, expert) - most); }";
   const own = "for (var place = 0u; place < p.k; place++) { sum += weights[place]; }";
   const isDivided = !isMixed && (!isGiven || normalize);
   const divided = isGiven ? "select(weights[place] / sum, 0.0, sum == 0.0)" : "weights[place] / sum";

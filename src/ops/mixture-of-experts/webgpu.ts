@@ -3,7 +3,13 @@
  * sums up one element of a product.
  */
 import type { Operand } from "../../graph/kernel.js";
-import { bindingCount, dispatchOf, type ShaderPart, type Variable, variable } from "../../webgpu-kernels/shader-part.js";
+import {
+  bindingCount,
+  dispatchOf,
+  type ShaderPart,
+  type Variable,
+  variable,
+} from "../../webgpu-kernels/shader-part.js";
 import { type WebgpuKernel, webgpuKernel, type WebgpuRecorder } from "../../webgpu-kernels/webgpu-kernel.js";
 import { isFloatType, perWord, range, read, workgroupsFor } from "../../webgpu-kernels/wgsl.js";
 import { elementWords } from "../shared/webgpu/element-words.js";

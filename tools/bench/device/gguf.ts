@@ -286,10 +286,18 @@ function* partsOf(
     const together = product("", `${ours}.qkv_proj`);
     const bias = plain("", `${ours}.qkv_proj.Add.bias`);
     let first = 0;
-    for (const [which, count] of [["q", queries], ["k", keys], ["v", keys]] as const) {
+    for (const [which, count] of [
+      ["q", queries],
+      ["k", keys],
+      ["v", keys],
+    ] as const) {
       const name = `${theirs}attn_${which}`;
       yield { ...rowsOf(together, first, count), name: `${name}.weight` };
-      yield { ...rowsOf({ ...bias, dims: [1, queries + 2 * keys] }, first, count), name: `${name}.bias`, dims: [count] };
+      yield {
+        ...rowsOf({ ...bias, dims: [1, queries + 2 * keys] }, first, count),
+        name: `${name}.bias`,
+        dims: [count],
+      };
       first += count;
     }
     yield plain(`${theirs}attn_sinks.weight`, `${ours}.sinks`);
@@ -311,8 +319,8 @@ function* partsOf(
       ["up_exps", "gate_up_proj", 2, 1],
       ["down_exps", "down_proj", 1, 0],
     ] as const) {
-      const [levels, scales, bias] = ["qweight", "scales", "bias"].map(
-        (end) => weights.get(`${ours}experts.${source}.${end}`)!,
+      const [levels, scales, bias] = ["qweight", "scales", "bias"].map((end) =>
+        weights.get(`${ours}experts.${source}.${end}`)!,
       );
       const [experts, all, half] = levels.dims;
       const rows = all / step;
@@ -357,21 +365,23 @@ function metadataOf(sizes: PublishedSizes, architecture: Architecture): ((out: B
     };
   };
   const { vocabulary, experts, ropeScaling } = sizes;
-  const ofExperts = experts === undefined
-    ? []
-    : [
-        whole(`${architecture}.expert_count`, experts.count),
-        whole(`${architecture}.expert_used_count`, experts.chosen),
-        whole(`${architecture}.expert_feed_forward_length`, sizes.intermediate),
-        whole(`${architecture}.attention.sliding_window`, sizes.window ?? 0),
-      ];
-  const yarn = ropeScaling?.kind !== "yarn"
-    ? []
-    : [
-        text(`${architecture}.rope.scaling.type`, "yarn"),
-        real(`${architecture}.rope.scaling.factor`, ropeScaling.factor),
-        whole(`${architecture}.rope.scaling.original_context_length`, ropeScaling.originalPositions),
-      ];
+  const ofExperts =
+    experts === undefined
+      ? []
+      : [
+          whole(`${architecture}.expert_count`, experts.count),
+          whole(`${architecture}.expert_used_count`, experts.chosen),
+          whole(`${architecture}.expert_feed_forward_length`, sizes.intermediate),
+          whole(`${architecture}.attention.sliding_window`, sizes.window ?? 0),
+        ];
+  const yarn =
+    ropeScaling?.kind !== "yarn"
+      ? []
+      : [
+          text(`${architecture}.rope.scaling.type`, "yarn"),
+          real(`${architecture}.rope.scaling.factor`, ropeScaling.factor),
+          whole(`${architecture}.rope.scaling.original_context_length`, ropeScaling.originalPositions),
+        ];
   return [
     text("general.architecture", architecture),
     text("general.name", "random weights"),
