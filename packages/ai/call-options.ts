@@ -1,7 +1,7 @@
 /** What the AI SDK asks a model for → a conversation and the options of its answer. */
 import type { LanguageModelV3CallOptions, LanguageModelV3Message, SharedV3Warning } from "@ai-sdk/provider";
 import { InsituError } from "#insitu/base/error.js";
-import type { JsonSchema } from "#insitu/engine/constraint.js";
+import type { JsonSchema } from "#insitu/choice/constraint.js";
 import type { ChatOptions } from "#insitu/generate/chat-options.js";
 import type { ChatTools } from "#insitu/generate/chat-tools.js";
 import type { AnyChatMessage } from "#insitu/generate/messages.js";

@@ -16,7 +16,7 @@ import type { Runnable } from "@langchain/core/runnables";
 import { convertToOpenAITool } from "@langchain/core/utils/function_calling";
 import type { InteropZodType } from "@langchain/core/utils/types";
 import { InsituError } from "#insitu/base/error.js";
-import type { JsonSchema } from "#insitu/engine/constraint.js";
+import type { JsonSchema } from "#insitu/choice/constraint.js";
 import type { LanguageModel } from "#insitu/generate/causal-lm.js";
 import type { ChatOptions } from "#insitu/generate/chat-options.js";
 import type { ChatReply } from "#insitu/generate/chat-reply.js";

@@ -1,7 +1,7 @@
 /** `insitu generate`: text, token by token, then a summary of what it took. */
 import { readFileSync } from "node:fs";
 import type { CausalLM } from "#insitu/entry/node.js";
-import type { JsonSchema } from "#insitu/engine/constraint.js";
+import type { JsonSchema } from "#insitu/choice/constraint.js";
 import type { GeneratedToken, Generation } from "#insitu/generate/generation.js";
 import type { Command } from "./command.js";
 import { Interrupt, interruptedCode } from "./interrupt.js";

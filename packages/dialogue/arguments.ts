@@ -1,5 +1,5 @@
 /** Arguments that a model writes one by one, between marks, as one JSON object: texts as they come, other values once they are whole. */
-import type { JsonSchema } from "#insitu/engine/constraint.js";
+import type { JsonSchema } from "#insitu/choice/constraint.js";
 import type { Reading, Steps } from "./reading.js";
 
 /** Writes one call's arguments. */

@@ -1,5 +1,5 @@
 /** How one model writes its replies: the family that its chat template belongs to, its thoughts, and what is made of messages for it. */
-import type { TextPart, TextRule } from "#insitu/engine/constraint.js";
+import type { TextPart, TextRule } from "#insitu/choice/constraint.js";
 import type { AnyMessage, DialogueTemplate, Family, ThinkingMarks, ToolSpec } from "./family.js";
 import { MessageForms } from "./message-forms.js";
 import { type ReaderParts, ReplyReader } from "./reader.js";

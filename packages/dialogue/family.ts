@@ -1,6 +1,6 @@
 /** What a family of models says about how its replies are written: calls of tools, thoughts, and what forces a call. One file a family. */
 import type { ToolFormat } from "#insitu/base/known-names.js";
-import type { JsonSchema, TextPart } from "#insitu/engine/constraint.js";
+import type { JsonSchema, TextPart } from "#insitu/choice/constraint.js";
 import type { Reading, Steps } from "./reading.js";
 
 /** A function that the model may call. */

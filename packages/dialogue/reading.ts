@@ -2,7 +2,7 @@
  * A reply that comes in pieces, read as if it were whole: families write what they read as generators, which stop where more must come first. What
  * they decide never depends on where the pieces were cut. Text of a call that turns out to be none is kept, and told as text.
  */
-import type { JsonSchema } from "#insitu/engine/constraint.js";
+import type { JsonSchema } from "#insitu/choice/constraint.js";
 import { CallScanner } from "./call-scanner.js";
 import { Telling } from "./events.js";
 

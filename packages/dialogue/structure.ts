@@ -1,6 +1,6 @@
 /** Pieces that the structures of calls are made of. */
 import { InsituError } from "#insitu/base/error.js";
-import type { JsonSchema, TextPart } from "#insitu/engine/constraint.js";
+import type { JsonSchema, TextPart } from "#insitu/choice/constraint.js";
 import type { ToolSpec } from "./family.js";
 
 /** One call, or several with this between them. */

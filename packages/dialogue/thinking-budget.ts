@@ -1,5 +1,5 @@
 /** At most so many tokens of thought: then the mark that ends them is forced, and the reply goes on behind it. One for each text. */
-import type { HeldConstraint } from "#insitu/engine/constraint.js";
+import type { HeldConstraint } from "#insitu/choice/constraint.js";
 import { type TokenDecoder, TextStream } from "#insitu/engine/text-stream.js";
 import type { ThinkingMarks } from "./family.js";
 

@@ -1,7 +1,7 @@
 /** Constraints by rules: a rule becomes a grammar once, and each text is followed through it token by token. */
 import { InsituError } from "#insitu/base/error.js";
 import { Recent } from "#insitu/base/recent.js";
-import type { Grammars, GrammarVocabulary, HeldConstraint, TextPart, TextRule } from "#insitu/engine/constraint.js";
+import type { Grammars, GrammarVocabulary, HeldConstraint, TextPart, TextRule } from "#insitu/choice/constraint.js";
 import { TextNotBeginning, TextUntil } from "./automaton.js";
 import { grammarPart } from "./grammar-rules.js";
 import { type GrammarPart, Machine, type Situation } from "./machine.js";

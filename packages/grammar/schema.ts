@@ -3,7 +3,7 @@
  * that cannot be told from wrong ones is read more narrowly. A value that obeys what comes out obeys what went in.
  */
 import { valueText } from "#insitu/base/value-text.js";
-import type { JsonSchema } from "#insitu/engine/constraint.js";
+import type { JsonSchema } from "#insitu/choice/constraint.js";
 import { areApart } from "./apart.js";
 import { requireEnds } from "./endless.js";
 import { formatPattern, isAnnotation, isNamedPattern } from "./formats.js";

@@ -1,5 +1,5 @@
 /** The tokens of a vocabulary by their bytes: which of them a grammar lets come next is found in one walk over what they begin with. */
-import type { GrammarVocabulary } from "#insitu/engine/constraint.js";
+import type { GrammarVocabulary } from "#insitu/choice/constraint.js";
 import { pause } from "#insitu/engine/pause.js";
 import { compareBytes } from "./automaton.js";
 import { limits, refusal } from "./limits.js";

@@ -4,7 +4,7 @@
  */
 import type { DialogueEvent } from "#insitu/dialogue/events.js";
 import type { ReplyReader } from "#insitu/dialogue/reader.js";
-import type { HeldConstraint } from "#insitu/engine/constraint.js";
+import type { HeldConstraint } from "#insitu/choice/constraint.js";
 import type { TextAsk } from "#insitu/engine/text-ask.js";
 import type { TokenDecoder } from "#insitu/engine/text-stream.js";
 import { newId } from "./wire/identity.js";

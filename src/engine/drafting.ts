@@ -2,12 +2,12 @@
  * Guesses by draft models and heads, for the texts of one engine: before a step is planned, whoever follows a text that goes on guesses its next tokens.
  * What is guessed is checked by the step; a draft that fails leaves its text without guesses.
  */
-import { Acceptance, Costs, GuessLength, type LookupsKnown, Rest } from "./guess-length.js";
+import { Acceptance, Costs, GuessLength, type LookupsKnown, Rest } from "#insitu/choice/guess-length.js";
 import { MadeText } from "./made-text.js";
 import type { DraftSource, Follower } from "./text-ask.js";
 import type { BegunStep } from "./step.js";
 import type { TokenEngine } from "./token-engine.js";
-import { guessing } from "./tuning.js";
+import { guessing } from "#insitu/choice/tuning.js";
 
 /** What is known of a draft model. */
 interface Known {

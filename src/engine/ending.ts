@@ -3,7 +3,7 @@
  * wants it any more. Decided here alone, for every text that the engine makes. Runs no model and chooses no token.
  */
 import { InsituError } from "../base/error.js";
-import type { TokenConstraint } from "./constraint.js";
+import type { TokenConstraint } from "#insitu/choice/constraint.js";
 import { SentenceEnd } from "./sentence-end.js";
 import type { TextAsk, TextEnd } from "./text-ask.js";
 import { StopStrings, TextStream } from "./text-stream.js";

@@ -1,8 +1,8 @@
 /** What a text is asked to be: the one description of a text, for every door. What fills it from options or from a request checks it. */
-import type { TokenConstraint } from "./constraint.js";
+import type { TokenConstraint } from "#insitu/choice/constraint.js";
 import type { EndRules } from "./ending.js";
 import type { MadeText } from "./made-text.js";
-import type { Sampling } from "./sampling.js";
+import type { Sampling } from "#insitu/choice/sampling.js";
 import type { TokenDecoder } from "./text-stream.js";
 import type { TokenEngine } from "./token-engine.js";
 

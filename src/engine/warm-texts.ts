@@ -6,7 +6,7 @@ import { usualCount, usualSequences } from "../cache/usual-count.js";
 import type { Context } from "./context.js";
 import { MadeText } from "./made-text.js";
 import type { PagedRows } from "./paged-rows.js";
-import { readSampling } from "./sampling.js";
+import { readSampling } from "#insitu/choice/sampling.js";
 import type { TokenEngine } from "./token-engine.js";
 
 /** What bounds the usual steps. */

@@ -1,5 +1,5 @@
 /** Structured output, whose code is loaded with the first text that asks for it. */
-import type { MakeGrammars } from "../engine/constraint.js";
+import type { MakeGrammars } from "#insitu/choice/constraint.js";
 
 /** Makes grammars for a vocabulary. */
 export const makeGrammars: MakeGrammars = async (vocabulary) => {

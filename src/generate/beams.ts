@@ -2,7 +2,7 @@
 import type { Context } from "../engine/context.js";
 import { contextFull } from "../engine/ending.js";
 import { readTokens } from "../engine/pulled-text.js";
-import { likeliestTokens } from "../engine/log-probability.js";
+import { likeliestTokens } from "#insitu/choice/log-probability.js";
 import type { TokenEngine } from "../engine/token-engine.js";
 import type { Generating } from "./options.js";
 

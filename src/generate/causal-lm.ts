@@ -11,7 +11,7 @@ import { Chat, chatArguments, type MakeRound, replyTo } from "./chat.js";
 import type { ChatReply } from "./chat-reply.js";
 import { chatRound } from "./chat-model.js";
 import { type ChatOptions, chatOptionNames, checkChatOptions } from "./chat-options.js";
-import type { HeldConstraint, TextRule } from "../engine/constraint.js";
+import type { HeldConstraint, TextRule } from "#insitu/choice/constraint.js";
 import type { Context } from "../engine/context.js";
 import { contextFull } from "../engine/ending.js";
 import type { PagedDecoder } from "../engine/paged-decoder.js";

@@ -1,7 +1,7 @@
 /** Rounds of a chat on a model: the prompt with its tools, what the reply must obey, and how it is read. */
 import { InsituError } from "../base/error.js";
 import { templateTool } from "#insitu/dialogue/message-forms.js";
-import type { HeldConstraint, TextRule } from "../engine/constraint.js";
+import type { HeldConstraint, TextRule } from "#insitu/choice/constraint.js";
 import { type ChatOptions, generateOptionsOf } from "./chat-options.js";
 import { ReadRound, type Round } from "./chat-round.js";
 import { toolSpecs } from "./chat-tools.js";

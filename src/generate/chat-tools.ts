@@ -2,7 +2,7 @@
 import { InsituError } from "../base/error.js";
 import { valueText } from "../base/value-text.js";
 import type { ToolSpec } from "#insitu/dialogue/family.js";
-import type { JsonSchema } from "../engine/constraint.js";
+import type { JsonSchema } from "#insitu/choice/constraint.js";
 
 /** A schema of a library that speaks Standard Schema, such as zod, and can write itself as JSON Schema. */
 export interface StandardParameters {

@@ -5,7 +5,7 @@ import { DraftText } from "../engine/draft-text.js";
 import type { Context } from "../engine/context.js";
 import type { DraftSource, TextAsk } from "../engine/text-ask.js";
 import type { TokenEngine } from "../engine/token-engine.js";
-import { guessing } from "../engine/tuning.js";
+import { guessing } from "#insitu/choice/tuning.js";
 import type { DraftHead } from "#insitu/heads/draft-head.js";
 import type { LanguageModel } from "./causal-lm.js";
 import type { ContextPool } from "./context-pool.js";

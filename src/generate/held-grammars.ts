@@ -1,5 +1,5 @@
 /** The grammars of a model's tokens: loaded where the first rule is asked for, and tried again where that failed. */
-import type { Grammars, HeldConstraint, TextRule } from "../engine/constraint.js";
+import type { Grammars, HeldConstraint, TextRule } from "#insitu/choice/constraint.js";
 import type { LanguageModelParts } from "./prepare-model.js";
 
 /** Those of one model. */

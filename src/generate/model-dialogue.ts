@@ -2,7 +2,7 @@
 import { Dialogue, type ThoughtState } from "#insitu/dialogue/dialogue.js";
 import type { DialogueTemplate, Family } from "#insitu/dialogue/family.js";
 import { ThinkingBudget } from "#insitu/dialogue/thinking-budget.js";
-import type { HeldConstraint } from "../engine/constraint.js";
+import type { HeldConstraint } from "#insitu/choice/constraint.js";
 import type { TextTokenizer } from "./tokenizer.js";
 
 /** Tokens at a prompt's end in which a mark around thoughts is looked for. */

@@ -2,7 +2,7 @@
 import { checkCallback, checkCount, optionsWithoutNull } from "../base/arguments.js";
 import { InsituError } from "../base/error.js";
 import type { OptionNames } from "../base/option-names.js";
-import type { JsonSchema } from "../engine/constraint.js";
+import type { JsonSchema } from "#insitu/choice/constraint.js";
 import type { GeneratedToken, GenerationSummary } from "./generation.js";
 import { type GenerateOptions, generateOptionNames } from "./options.js";
 import { partialJson } from "./partial-json.js";

@@ -4,11 +4,17 @@ import { checkChoice, checkCount, checkFlag, checkRule, checkSignal } from "../b
 import { checkOptionNames, type OptionNames } from "../base/option-names.js";
 import { valueText } from "../base/value-text.js";
 import { chatRules, type EndRules } from "../engine/ending.js";
-import type { HeldConstraint, JsonSchema, TakenConstraint, TextRule, TokenConstraint } from "../engine/constraint.js";
+import type {
+  HeldConstraint,
+  JsonSchema,
+  TakenConstraint,
+  TextRule,
+  TokenConstraint,
+} from "#insitu/choice/constraint.js";
 import type { Json } from "./model-folder.js";
 import type { TextAsk, WhenFull } from "../engine/text-ask.js";
-import { readSampling, type SamplingOptions, samplingOptionNames } from "../engine/sampling.js";
-import { guessing } from "../engine/tuning.js";
+import { readSampling, type SamplingOptions, samplingOptionNames } from "#insitu/choice/sampling.js";
+import { guessing } from "#insitu/choice/tuning.js";
 import type { LanguageModel } from "./causal-lm.js";
 import type { ControlTokens, TextTokenizer } from "./tokenizer.js";
 

@@ -4,7 +4,7 @@ import type { ModelVariant, ToolFormat } from "../base/known-names.js";
 import type { FolderPlatform } from "../base/platform.js";
 import { withPickedRows, withDrawnTokens } from "../decoder/model-changes.js";
 import { loadChanges, wholeModel } from "../decoder/whole-model.js";
-import type { MakeGrammars } from "../engine/constraint.js";
+import type { MakeGrammars } from "#insitu/choice/constraint.js";
 import { type DecoderEngine, linearEngine, pagedEngine } from "../engine/decoder-engine.js";
 import { type CacheOptions, pagedSessionOptions, readCacheOptions } from "../engine/paged-decoder.js";
 import { shortLength } from "../engine/prompt-parts.js";

@@ -4,7 +4,7 @@
  */
 import { InsituError } from "../base/error.js";
 import { valueText } from "../base/value-text.js";
-import type { JsonSchema } from "../engine/constraint.js";
+import type { JsonSchema } from "#insitu/choice/constraint.js";
 
 /** What is wrong with a value, and where. */
 interface StandardIssue {

@@ -3,7 +3,7 @@ import { InsituError } from "../base/error.js";
 import { checkChoice, checkFlag, checkRule, optionsWithoutNull } from "../base/arguments.js";
 import type { OptionNames } from "../base/option-names.js";
 import { valueText } from "../base/value-text.js";
-import type { GrammarVocabulary } from "../engine/constraint.js";
+import type { GrammarVocabulary } from "#insitu/choice/constraint.js";
 import { type AnyChatMessage, checkMessages } from "./messages.js";
 import type { ChatTemplate } from "#insitu/text/template/chat-template.js";
 import type { TokenDecoder } from "../engine/text-stream.js";

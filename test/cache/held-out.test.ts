@@ -6,7 +6,7 @@ import { brotliDecompressSync } from "node:zlib";
 import { expect, test } from "vitest";
 import type { CacheType } from "../../src/rewrite/page-names.js";
 import { CausalLM } from "../../src/entry/node.js";
-import { logSumExp } from "../../src/engine/log-probability.js";
+import { logSumExp } from "../../packages/choice/log-probability.js";
 import { soak } from "../support/soak.js";
 
 const length = 512;

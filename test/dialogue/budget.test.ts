@@ -1,7 +1,7 @@
 // A bound on tokens of thought: counted from the mark that opens them, ended by force, and no part of what else a text must obey.
 import { expect, test } from "vitest";
 import { ThinkingBudget } from "../../packages/dialogue/thinking-budget.js";
-import type { HeldConstraint } from "../../src/engine/constraint.js";
+import type { HeldConstraint } from "../../packages/choice/constraint.js";
 
 const spelled = ["", "a", "b", "<", "/x>", " "];
 const decoder = { decode: (tokens: readonly number[]) => tokens.map((token) => spelled[token] ?? "").join("") };

@@ -1,6 +1,6 @@
 // How many tokens a draft is asked for, by costs and acceptance that the test makes up.
 import { describe, expect, test } from "vitest";
-import { Acceptance, Costs, GuessLength, Rest } from "../../src/engine/guess-length.js";
+import { Acceptance, Costs, GuessLength, Rest } from "../../packages/choice/guess-length.js";
 
 /** Costs of steps of up to 16 tokens. */
 function costsOf(cost: (tokens: number) => number): Costs {

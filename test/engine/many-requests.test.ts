@@ -2,7 +2,7 @@
 // The tests send some hundreds, the soak twenty thousand.
 import { expect, test } from "vitest";
 import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
-import type { TokenConstraint } from "../../src/engine/constraint.js";
+import type { TokenConstraint } from "../../packages/choice/constraint.js";
 import { CausalLM } from "../../src/entry/node.js";
 import type { GenerateOptions } from "../../src/generate/options.js";
 import { writeModel } from "../../src/onnx/write.js";

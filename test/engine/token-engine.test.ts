@@ -4,7 +4,7 @@ import { Context } from "../../src/engine/context.js";
 import { Lane } from "../../src/engine/lane.js";
 import { MadeText, type MadeToken, type TextListener } from "../../src/engine/made-text.js";
 import type { Rows } from "../../src/engine/rows.js";
-import { readSampling } from "../../src/engine/sampling.js";
+import { readSampling } from "../../packages/choice/sampling.js";
 import type { BegunRuns, Layout, PartResult, Step, StepPart, StepPlan } from "../../src/engine/step.js";
 import type { EngineText } from "../../src/engine/text.js";
 import type { TextAsk, TextEnd } from "../../src/engine/text-ask.js";
@@ -54,6 +54,7 @@ interface Played {
 /** All texts in one lane; each step lands when the test says so. The token after n tokens is n. */
 class PlayedLayout implements Layout {
   readonly draws: boolean;
+  readonly checks = false;
   readonly goesAhead: boolean;
   readonly lane: Lane = new Lane();
   readonly played: Played[] = [];

@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { CausalLM } from "../../src/entry/node.js";
 import type { BatchToken } from "../../src/generate/batch.js";
-import type { HeldConstraint, JsonSchema } from "../../src/engine/constraint.js";
+import type { HeldConstraint, JsonSchema } from "../../packages/choice/constraint.js";
 import { Ending } from "../../src/engine/ending.js";
 import type { WhenFull } from "../../src/engine/text-ask.js";
 import { type FinishReason, finishReasons, type GeneratedToken } from "../../src/generate/generation.js";

@@ -2,8 +2,8 @@
 import { describe, expect, test } from "vitest";
 import { InsituError } from "../../src/base/error.js";
 import { gumbel, mostNoise, threefry } from "../../src/base/token-noise.js";
-import { likeliestTokens, logSumExp } from "../../src/engine/log-probability.js";
-import { readSampling, Sampler, type SamplingOptions } from "../../src/engine/sampling.js";
+import { likeliestTokens, logSumExp } from "../../packages/choice/log-probability.js";
+import { readSampling, Sampler, type SamplingOptions } from "../../packages/choice/sampling.js";
 import { seededRandom } from "../../src/graph/call.js";
 
 const logits = Float32Array.of(1, 3, 2, -1, 3, 0.5);

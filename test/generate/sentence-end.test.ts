@@ -3,7 +3,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { CausalLM } from "../../src/entry/node.js";
-import { readSampling } from "../../src/engine/sampling.js";
+import { readSampling } from "../../packages/choice/sampling.js";
 import { SentenceEnd } from "../../src/engine/sentence-end.js";
 
 /** The text up to the first end of a sentence that shows itself, fed in pieces of these lengths in turn. */

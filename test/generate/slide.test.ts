@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { InferenceSession } from "../../src/entry/node.js";
 import { Decoder } from "../../src/decoder/decoder.js";
-import { logSumExp } from "../../src/engine/log-probability.js";
+import { logSumExp } from "../../packages/choice/log-probability.js";
 import { ReadContext } from "../support/contexts.js";
 import { decoderSession, tokenAt } from "../support/decoding.js";
 import { embedded } from "./support.js";

@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { StopStrings, TextStream } from "../../src/engine/text-stream.js";
-import { NgramLookup } from "../../src/engine/lookup.js";
+import { NgramLookup } from "../../packages/choice/lookup.js";
 
 /** Tokens are bytes. */
 const bytes = { decode: (tokens: readonly number[]): string => new TextDecoder().decode(Uint8Array.from(tokens)) };

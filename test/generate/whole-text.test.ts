@@ -6,7 +6,7 @@ import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { CausalLM, InferenceSession } from "../../src/entry/node.js";
 import { Decoder } from "../../src/decoder/decoder.js";
-import { likeliestTokens } from "../../src/engine/log-probability.js";
+import { likeliestTokens } from "../../packages/choice/log-probability.js";
 import type { SessionOptions } from "../../src/session/options.js";
 import { embedded, tie, tokensOf } from "./support.js";
 import { soak } from "../support/soak.js";

@@ -1,7 +1,7 @@
 // Texts by regular expressions and by grammars in GBNF, as llama.cpp and vLLM take them: RegExp, and a recursive reader written here, are the oracles.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { CausalLM } from "../../src/entry/node.js";
-import type { TextRule } from "../../src/engine/constraint.js";
+import type { TextRule } from "../../packages/choice/constraint.js";
 import { createServer } from "../../packages/serve/server.js";
 import { loadModel } from "../serve/scripted-engine.js";
 

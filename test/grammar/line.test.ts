@@ -6,7 +6,7 @@ import { Ajv2020 } from "ajv/dist/2020.js";
 import addFormats from "ajv-formats";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { CausalLM } from "../../src/entry/node.js";
-import type { HeldConstraint, JsonSchema } from "../../src/engine/constraint.js";
+import type { HeldConstraint, JsonSchema } from "../../packages/choice/constraint.js";
 import { loadModel } from "../serve/scripted-engine.js";
 import { ofZod } from "./corpus.js";
 import { publicApis } from "./public-apis.js";

@@ -1,5 +1,5 @@
 /** Fifty schemas in the manner of public APIs and of what programs ask models for: OpenAPI's, hand-written ones, and those that libraries write. */
-import type { JsonSchema } from "../../src/engine/constraint.js";
+import type { JsonSchema } from "../../packages/choice/constraint.js";
 
 const text = (more: object = {}): object => ({ type: "string", ...more });
 const short = text({ minLength: 1, maxLength: 12 });

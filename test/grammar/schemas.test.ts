@@ -6,7 +6,7 @@ import addFormats from "ajv-formats";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { CausalLM } from "../../src/entry/node.js";
 import { seededRandom } from "../../src/graph/call.js";
-import type { JsonSchema } from "../../src/engine/constraint.js";
+import type { JsonSchema } from "../../packages/choice/constraint.js";
 import { createServer } from "../../packages/serve/server.js";
 import { loadModel } from "../serve/scripted-engine.js";
 import { schemas } from "./corpus.js";

@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
-import { readSampling, Sampler } from "../../src/engine/sampling.js";
+import { readSampling, Sampler } from "../../packages/choice/sampling.js";
 import { value } from "../../src/onnx/build.js";
 import type { Model, ModelValue } from "../../src/onnx/model.js";
 import { writeModel } from "../../src/onnx/write.js";

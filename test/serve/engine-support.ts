@@ -1,6 +1,6 @@
 // Texts in an engine, heard to their end; and what the same model makes of a prompt alone.
 import type { GenerateOptions } from "../../src/generate/options.js";
-import { readSampling } from "../../src/engine/sampling.js";
+import { readSampling } from "../../packages/choice/sampling.js";
 import type { LanguageModel } from "../../src/generate/causal-lm.js";
 import type { Engine, MadeToken, RunningText, TextEnd, TextRequest } from "../../packages/serve/engine.js";
 

@@ -1,7 +1,7 @@
 // Texts that obey a JSON Schema: what may be asked for is enforced to the letter, what may not be is refused by name.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { CausalLM } from "../../src/entry/node.js";
-import type { HeldConstraint, JsonSchema, TextRule } from "../../src/engine/constraint.js";
+import type { HeldConstraint, JsonSchema, TextRule } from "../../packages/choice/constraint.js";
 
 let lm: CausalLM;
 beforeAll(async () => {

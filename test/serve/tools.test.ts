@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { Dialogue } from "../../packages/dialogue/dialogue.js";
 import { familyOf } from "../../packages/dialogue/families.js";
 import { Ending } from "../../src/engine/ending.js";
-import { readSampling } from "../../src/engine/sampling.js";
+import { readSampling } from "../../packages/choice/sampling.js";
 import type { Engine, TextListener } from "../../packages/serve/engine.js";
 import { TextGroup } from "../../packages/serve/text-group.js";
 import type { TextEvent } from "../../packages/serve/wire/text-event.js";

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { brotliDecompressSync } from "node:zlib";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { logSumExp } from "../../src/engine/log-probability.js";
+import { logSumExp } from "../../packages/choice/log-probability.js";
 import { CausalLM, InferenceSession } from "../../src/entry/node.js";
 import { seededRandom } from "../../src/graph/call.js";
 import { attributes, buildModel, initializer, node, value } from "../../src/onnx/build.js";

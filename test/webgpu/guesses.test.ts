@@ -43,7 +43,7 @@ describe.skipIf(noWebgpu !== undefined)("a draft on a device", () => {
 
   beforeAll(async () => {
     const { globals } = await import("webgpu");
-    const { prototype } = globals.GPUBuffer as { prototype: GPUBuffer };
+    const { prototype } = (globals as { readonly GPUBuffer: { readonly prototype: GPUBuffer } }).GPUBuffer;
     const mapAsync = Reflect.get(prototype, "mapAsync") as (this: GPUBuffer, ...given: unknown[]) => Promise<undefined>;
     prototype.mapAsync = function (mode, offset, size) {
       if (mode === 1) mapped.push(size ?? this.size);

@@ -1,7 +1,7 @@
 // Texts beside each other against one at a time, on the embedded model, interleaved; and the time to the first token of a long prompt that was
 // read before. `node tools/measure/engine.mjs [rounds] [texts] [tokens]` after a build.
 import { fileURLToPath } from "node:url";
-import { readSampling } from "../../dist/engine/sampling.js";
+import { readSampling } from "../../dist/choice/sampling.js";
 import { CausalLM } from "../../dist/index.node.js";
 import { createEngine } from "../../dist/serve/running/create-engine.js";
 

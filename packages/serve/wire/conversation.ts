@@ -4,7 +4,7 @@ import type { ToolChoice } from "#insitu/dialogue/dialogue.js";
 import type { ToolSpec } from "#insitu/dialogue/family.js";
 import { templateTool } from "#insitu/dialogue/message-forms.js";
 import { InsituError } from "#insitu/base/error.js";
-import type { HeldConstraint, TextRule } from "#insitu/engine/constraint.js";
+import type { HeldConstraint, TextRule } from "#insitu/choice/constraint.js";
 import type { ChatMessage } from "#insitu/generate/messages.js";
 import type { RequestedText } from "../text-group.js";
 import { badField } from "./api-error.js";

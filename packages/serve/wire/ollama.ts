@@ -1,7 +1,7 @@
 /** Ollama's `/api/chat` and `/api/generate`: the request's fields, read into one text; without anything to answer, the model is there. */
 import * as z from "zod";
 import { valueText } from "#insitu/base/value-text.js";
-import type { TextRule } from "#insitu/engine/constraint.js";
+import type { TextRule } from "#insitu/choice/constraint.js";
 import type { ChatMessage } from "#insitu/generate/messages.js";
 import { badField } from "./api-error.js";
 import { refuseFields } from "./chat.js";

@@ -1,5 +1,5 @@
 /** A request that was read: its texts, and what becomes of what they tell; or what its answer is, where that is one object. */
-import type { HeldConstraint } from "#insitu/engine/constraint.js";
+import type { HeldConstraint } from "#insitu/choice/constraint.js";
 import type { TextEmbedder } from "#insitu/embedding/text-embedder.js";
 import type { Client } from "../keys.js";
 import type { RequestedText } from "../text-group.js";

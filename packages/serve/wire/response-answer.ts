@@ -1,5 +1,5 @@
 /** The answer of `/v1/responses`: output items as they come, each begun, filled and closed by events with a number in order. */
-import type { Sampling } from "#insitu/engine/sampling.js";
+import type { Sampling } from "#insitu/choice/sampling.js";
 import type { Answer, StreamEvent } from "./answer.js";
 import type { ApiError } from "./api-error.js";
 import { newId, nowSeconds } from "./identity.js";

@@ -3,7 +3,7 @@
  * differently; vLLM and llama.cpp have fields of their own, which are known too.
  */
 import * as z from "zod";
-import type { TextRule } from "#insitu/engine/constraint.js";
+import type { TextRule } from "#insitu/choice/constraint.js";
 import { badField } from "./api-error.js";
 import { schemaField, textsOf } from "./fields.js";
 

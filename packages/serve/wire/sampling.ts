@@ -1,6 +1,6 @@
 /** Fields of a request → how its texts are sampled and where they end: the client's words, then the model's own. */
 import type { ModelDefaults } from "#insitu/generate/options.js";
-import { readSampling, type Sampling, type SamplingOptions } from "#insitu/engine/sampling.js";
+import { readSampling, type Sampling, type SamplingOptions } from "#insitu/choice/sampling.js";
 import { badField } from "./api-error.js";
 import type { SamplingBody } from "./fields.js";
 import type { RequestLimits } from "./limits.js";

@@ -1,5 +1,5 @@
 /** The model behind the endpoints, as they see it: its names, its tokenizer and its engine. */
-import type { HeldConstraint, TextRule } from "#insitu/engine/constraint.js";
+import type { HeldConstraint, TextRule } from "#insitu/choice/constraint.js";
 import type { LanguageModel } from "#insitu/generate/causal-lm.js";
 import { InsituError } from "#insitu/base/error.js";
 import type { AnyChatMessage } from "#insitu/generate/messages.js";

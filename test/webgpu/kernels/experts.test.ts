@@ -22,7 +22,11 @@ function drawn(type: ElementType, shape: readonly number[], next: () => number):
 }
 
 /** One call, with every option that they have. */
-function callOf(seed: number): { readonly call: OneNode; readonly tolerance: number; readonly byKernels: readonly string[] } {
+function callOf(seed: number): {
+  readonly call: OneNode;
+  readonly tolerance: number;
+  readonly byKernels: readonly string[];
+} {
   const random = randomFrom(seed);
   const pick = <T>(...of: readonly T[]): T => of[Math.floor(random() * of.length)];
   const bits = pick(undefined, 4, 4, 8, 8, 2);

@@ -5,6 +5,7 @@
 import type { ModelTensor } from "#insitu/onnx/model.js";
 import { tensorView } from "#insitu/onnx/model.js";
 import { readNumbers } from "#insitu/tensor/access.js";
+import { decodeTable } from "#insitu/tensor/float.js";
 
 /** MXFP4's codes of values of 4 bits around 8: its values are half as large. Others have none. */
 const codes: readonly (number | undefined)[] = Array.from({ length: 16 }, (_, level) => {
@@ -46,5 +47,20 @@ function convert(levels: ModelTensor, scales: ModelTensor, step: number, offset:
         result[to++] = (low >> 4) | (high & 240);
       }
     }
+  return result;
+}
+
+/** The values of Q4_0. */
+export function readBlocksAsFloats(blocks: Uint8Array): Float32Array<ArrayBuffer> {
+  const result = new Float32Array((blocks.length / 18) * 32);
+  const decode = decodeTable("float16");
+  for (let block = 0; 18 * block < blocks.length; block++) {
+    const from = 18 * block;
+    const scale = decode[blocks[from] | (blocks[from + 1] << 8)];
+    for (let at = 0; at < 16; at++) {
+      result[32 * block + at] = scale * ((blocks[from + 2 + at] & 15) - 8);
+      result[32 * block + 16 + at] = scale * ((blocks[from + 2 + at] >> 4) - 8);
+    }
+  }
   return result;
 }

@@ -4,12 +4,12 @@
  */
 import { closeSync, openSync, writeSync } from "node:fs";
 import type { PublishedSizes } from "../../demo/published-decoder.js";
-import { expertBlocks } from "./gguf-experts.js";
+import { expertBlocks, readBlocksAsFloats } from "./gguf-experts.js";
 import { rotaryDivisors } from "../../demo/rotary-frequencies.js";
 import type { Model, ModelTensor } from "#insitu/onnx/model.js";
 import { tensorView } from "#insitu/onnx/model.js";
 import { readNumbers } from "#insitu/tensor/access.js";
-import { decodeTable, encodeFloat16 } from "#insitu/tensor/float.js";
+import { encodeFloat16 } from "#insitu/tensor/float.js";
 
 /** GGUF's numbers for what metadata are, and for types of tensors. */
 const kinds = { uint32: 4, int32: 5, float32: 6, string: 8, array: 9 } as const;
@@ -336,21 +336,6 @@ function* partsOf(
       yield floats(`${theirs}${name}.bias`, [rows, experts], own);
     }
   }
-}
-
-/** The values of Q4_0. */
-function readBlocksAsFloats(blocks: Uint8Array): Float32Array<ArrayBuffer> {
-  const result = new Float32Array((blocks.length / 18) * 32);
-  const decode = decodeTable("float16");
-  for (let block = 0; 18 * block < blocks.length; block++) {
-    const from = 18 * block;
-    const scale = decode[blocks[from] | (blocks[from + 1] << 8)];
-    for (let at = 0; at < 16; at++) {
-      result[32 * block + at] = scale * ((blocks[from + 2 + at] & 15) - 8);
-      result[32 * block + 16 + at] = scale * ((blocks[from + 2 + at] >> 4) - 8);
-    }
-  }
-  return result;
 }
 
 function metadataOf(sizes: PublishedSizes, architecture: Architecture): ((out: Bytes) => void)[] {

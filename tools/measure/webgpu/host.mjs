@@ -5,7 +5,7 @@
 import { ModelFiles } from "../../../dist/tools/bench/device/model-files.js";
 import { promptOf } from "../../../dist/tools/bench/device/sizes.js";
 import { qwen3 } from "../../../dist/tools/demo/published-shapes.js";
-import { readSampling } from "../../../dist/engine/sampling.js";
+import { readSampling } from "../../../dist/choice/sampling.js";
 import { CausalLM } from "../../../dist/index.node.js";
 import { createEngine } from "../../../dist/serve/running/create-engine.js";
 import { imagineDevice } from "./imagined-device.mjs";

@@ -1,9 +1,9 @@
 /** How a token is chosen from logits: its options, their checks, and the choice. Knows no model, tokenizer or state. */
-import { InsituError } from "../base/error.js";
-import type { OptionNames } from "../base/option-names.js";
-import { valueText } from "../base/value-text.js";
-import { leastTemperature, mostNoise, mostNucleus, TokenNoise } from "../base/token-noise.js";
-import type { DrawingOptions } from "../decoder/token-drawer.js";
+import { InsituError } from "#insitu/base/error.js";
+import type { OptionNames } from "#insitu/base/option-names.js";
+import { valueText } from "#insitu/base/value-text.js";
+import { leastTemperature, mostNoise, mostNucleus, TokenNoise } from "#insitu/base/token-noise.js";
+import type { DrawingOptions } from "#insitu/decoder/token-drawer.js";
 import type { TokenConstraint } from "./constraint.js";
 import { Truncation } from "./truncation.js";
 

@@ -2,7 +2,7 @@
  * Which scores stay when only the likeliest may be chosen: the least of them, and how many there are. Finds them without sorting a whole
  * vocabulary. Draws nothing.
  */
-import { replaceRoot } from "../base/heap.js";
+import { replaceRoot } from "#insitu/base/heap.js";
 
 /** What stays: scores above `least`, and the first of those that equal it until there are `count`. */
 interface Kept {
