@@ -25,7 +25,9 @@ if (process.env.VK_ICD_FILENAMES === undefined && existsSync(swiftShader)) proce
 export const loading = (...names) =>
   [
     process.env.NODE_OPTIONS ?? "",
-    ...names.map((name) => `--require ${JSON.stringify(fileURLToPath(new URL(`test/support/${name}`, import.meta.url)))}`),
+    ...names.map(
+      (name) => `--require ${JSON.stringify(fileURLToPath(new URL(`test/support/${name}`, import.meta.url)))}`,
+    ),
   ].join(" ");
 
 // INSITU_WHOLE=none leaves all to the sample.
