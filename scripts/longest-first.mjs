@@ -31,7 +31,7 @@ const long = [
   "serve/warm",
   "wasm/pool",
   "wasm/lost-threads",
-  "generate/hub",
+  "hub/hub",
   "generate/command",
   "examples/examples",
   "wasm/unavailable",

@@ -3,6 +3,7 @@
 // for a device lies in another process.
 import { spawn } from "node:child_process";
 import { createReadStream, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
+import { rm } from "node:fs/promises";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -133,7 +134,8 @@ describe.skipIf(chromium === undefined || process.platform !== "linux")("memory 
       await over;
       server.closeAllConnections();
       server.close();
-      rmSync(profile, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+      // Its other processes end behind it, and write until then.
+      await rm(profile, { recursive: true, force: true, maxRetries: 40, retryDelay: 100 });
     }
   }
 
