@@ -21,14 +21,7 @@ const builtWorkers = {
 const swiftShader = "/usr/lib/chromium/vk_swiftshader_icd.json";
 if (process.env.VK_ICD_FILENAMES === undefined && existsSync(swiftShader)) process.env.VK_ICD_FILENAMES = swiftShader;
 
-/** Node's options that load files of test/support into every process of the tests, beside those that it has. */
-export const loading = (...names) =>
-  [
-    process.env.NODE_OPTIONS ?? "",
-    ...names.map(
-      (name) => `--require ${JSON.stringify(fileURLToPath(new URL(`test/support/${name}`, import.meta.url)))}`,
-    ),
-  ].join(" ");
+const oneCore = fileURLToPath(new URL("test/support/one-core.cjs", import.meta.url));
 
 // INSITU_WHOLE=none leaves all to the sample.
 const whole = process.env.INSITU_WHOLE === "none" ? [] : wholeSuites();
@@ -50,7 +43,7 @@ export default defineConfig({
     maxWorkers: Math.min(8, availableParallelism() + 1),
     isolate: false,
     env: {
-      NODE_OPTIONS: loading("one-core.cjs", "patient-gpu.cjs"),
+      NODE_OPTIONS: `${process.env.NODE_OPTIONS ?? ""} --require ${JSON.stringify(oneCore)}`,
       // The compiler and the linter for types are programs in Go that end soon: collecting their garbage would take a third of their time.
       GOGC: "400",
       INSITU_WHOLE_SUITES: whole.join(","),
