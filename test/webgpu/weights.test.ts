@@ -130,9 +130,8 @@ function expectNoneHeld({ most, held, reports, weights }: Told, fileBytes: numbe
   expect(total).toBeGreaterThanOrEqual(0.99 * fileBytes);
 }
 
-/** Compares what was read with as many of the logits that are right. */
 function expectClose(logits: readonly number[], expected: readonly number[], within: number): void {
-  expect([64, expected.length]).toContain(logits.length);
+  expect(logits).toHaveLength(expected.length);
   const farthest = Math.max(...logits.map((logit, at) => Math.abs(logit - expected[at])));
   expect(farthest).toBeLessThan(within);
 }
@@ -187,7 +186,7 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
   test("over HTTP, in ranges", async () => {
     const told = await load(`const [platform, source] = [onGpu(webPlatform), ${JSON.stringify(url)}];`, oneRun);
     expectNoneHeld(told, fileBytes);
-    expectClose(told.logits, ofFloats, 1e-3);
+    expectClose(told.logits, ofFloats.slice(0, 64), 1e-3);
   });
 
   test("from a file that was dropped on a page", async () => {
@@ -199,7 +198,7 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
       oneRun,
     );
     expectNoneHeld(told, fileBytes);
-    expectClose(told.logits, ofFloats, 1e-3);
+    expectClose(told.logits, ofFloats.slice(0, 64), 1e-3);
   });
 
   test("with presents kept inside, they are there once", async () => {
@@ -209,7 +208,7 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
       '{ presents: "keep" }',
     );
     expectNoneHeld(told, fileBytes);
-    expectClose(told.logits, ofFloats, 1e-3);
+    expectClose(told.logits, ofFloats.slice(0, 64), 1e-3);
   });
 
   test("bytes that no file has stay on the host once, and explain says so", async () => {
@@ -218,6 +217,6 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
     expect(Number(fromFiles)).toBe(0);
     expect(Number(onHost)).toBeGreaterThan(0.9 * fileBytes);
     expect(told.held).toBeLessThan(1.05 * fileBytes);
-    expectClose(told.logits, ofFloats, 1e-3);
+    expectClose(told.logits, ofFloats.slice(0, 64), 1e-3);
   });
 });
