@@ -13,6 +13,7 @@ import { writeModel } from "../../src/onnx/write.js";
 import { Tensor } from "../../src/tensor/tensor.js";
 import { noWebgpu } from "../support/backends.js";
 import { repeatedDecoder, writeRepeatedDecoder } from "../support/repeated-decoder.js";
+import { soak } from "../support/soak.js";
 
 const dist = new URL("../../dist/", import.meta.url).href;
 const folder = mkdtempSync(join(tmpdir(), "insitu-weights-"));
@@ -62,7 +63,6 @@ async function load(open: string, ids: readonly (readonly number[])[], options =
   writeFileSync(
     script,
     `import { openAsBlob, readFileSync } from "node:fs";
-import { soak } from "../support/soak.js";
      const load = (path) => import(${JSON.stringify(dist)} + path);
      const { nodePlatform } = await load("platform/node.js");
      const { webPlatform } = await load("platform/web.js");
