@@ -66,19 +66,39 @@ export class LinearLayout implements Layout {
     const steps: Step[] = [];
     const failed: TextFailure[] = [];
     for (const [group, all] of this.#groups) {
+      if (group.samples === 1) {
+        this.#planAlone(group, all[0], isReady, steps, failed);
+        continue;
+      }
       const texts = all.filter((text): text is EngineText => text !== undefined && !text.isOver);
       const ready = texts.filter(isReady);
       // Those of one state go on together: none is left behind by one that has to wait.
-      const mayGo = group.samples === 1 ? ready.length === 1 : texts.every((text) => text.isReady(group.lane));
-      if (ready.length === 0 || !mayGo) continue;
+      if (ready.length === 0 || !texts.every((text) => text.isReady(group.lane))) continue;
       try {
-        const parts = group.samples === 1 ? [this.#partOf(ready[0])] : this.#partsOf(group, texts);
+        const parts = this.#partsOf(group, texts);
         if (!this.#isLate(group, parts)) steps.push({ lane: group.lane, parts });
       } catch (error) {
         failed.push(...texts.map((text) => ({ text, error })));
       }
     }
     return { steps, failed };
+  }
+
+  /** The next step of a text that is alone in its state. */
+  #planAlone(
+    group: LinearGroup,
+    text: EngineText | undefined,
+    isReady: (text: EngineText) => boolean,
+    steps: Step[],
+    failed: TextFailure[],
+  ): void {
+    if (text === undefined || text.isOver || !isReady(text)) return;
+    try {
+      const parts = [this.#partOf(text)];
+      if (!this.#isLate(group, parts)) steps.push({ lane: group.lane, parts });
+    } catch (error) {
+      failed.push({ text, error });
+    }
   }
 
   /** Penalties go by tokens: those of texts whose last one is not known go on only where the device has noted it. */
@@ -160,16 +180,17 @@ export class LinearLayout implements Layout {
     const { state, padding, samples } = group;
     const { ragged } = this.#decoder;
     const length = Math.max(...parts.map(({ tokens }) => (tokens === "drawn" ? 1 : tokens.length)));
-    const own = Array.from({ length: samples }, (_, sample) =>
-      parts.find(({ text }) => rowsOf(text).sample === sample),
-    );
+    const [only] = parts;
+    const own: readonly (StepPart | undefined)[] =
+      samples === 1
+        ? [only]
+        : Array.from({ length: samples }, (_, sample) => parts.find(({ text }) => rowsOf(text).sample === sample));
     // One that has ended, or does not read now, needs rows to write to, too.
     if (ragged && samples > 1)
       state.rewind(
         state.lengths.map((rows, sample) => (own[sample] ? rows : Math.min(rows, group.capacity - length * count))),
       );
     const before = state.lengths;
-    const [only] = parts;
     const mostKept = Math.max(...parts.map(({ keep }) => keep));
     const step = {
       tokens: own.map((part) => tokensOf(part, length, ragged)),
@@ -216,7 +237,10 @@ export class LinearLayout implements Layout {
           return rows + (tokens === undefined ? 0 : tokens === "drawn" ? count : tokens.length);
         }),
       );
-    lane.drawn = new Map(parts.flatMap(({ text, wants }) => (wants === "token" ? [[text, rowsOf(text).sample]] : [])));
+    if (this.draws)
+      lane.drawn = new Map(
+        parts.flatMap(({ text, wants }) => (wants === "token" ? [[text, rowsOf(text).sample]] : [])),
+      );
     // Guesses may be wrong: nobody comes back to them.
     if (samples === 1 && only.keep === 1 && only.over === undefined)
       only.text.context.mark(length > 1 ? "text" : "token", only.text.context.length + length * count);
@@ -246,6 +270,7 @@ const paddingOf = (text: EngineText): number => {
 /** So many tokens of a sample: zeros behind its own, or in front of them where all samples have one length. */
 function tokensOf(part: StepPart | undefined, length: number, ragged: boolean): readonly number[] {
   const own = part === undefined || part.tokens === "drawn" ? [] : part.tokens;
+  if (own.length === length) return own;
   const zeros = Array<number>(length - own.length).fill(0);
   return ragged ? [...own, ...zeros] : [...zeros, ...own];
 }
