@@ -191,7 +191,8 @@ export class TokenEngine {
       for (const { text } of parts) if (!text.isOver) this.fail(text, error);
       return;
     }
-    lane.landed(count);
+    const took = lane.landed(count, step.since);
+    this.layout.took?.(step, took);
     for (const result of results)
       for (const [at, { text }] of parts.entries())
         try {
