@@ -66,39 +66,19 @@ export class LinearLayout implements Layout {
     const steps: Step[] = [];
     const failed: TextFailure[] = [];
     for (const [group, all] of this.#groups) {
-      if (group.samples === 1) {
-        this.#planAlone(group, all[0], isReady, steps, failed);
-        continue;
-      }
       const texts = all.filter((text): text is EngineText => text !== undefined && !text.isOver);
       const ready = texts.filter(isReady);
       // Those of one state go on together: none is left behind by one that has to wait.
-      if (ready.length === 0 || !texts.every((text) => text.isReady(group.lane))) continue;
+      const mayGo = group.samples === 1 ? ready.length === 1 : texts.every((text) => text.isReady(group.lane));
+      if (ready.length === 0 || !mayGo) continue;
       try {
-        const parts = this.#partsOf(group, texts);
+        const parts = group.samples === 1 ? [this.#partOf(ready[0])] : this.#partsOf(group, texts);
         if (!this.#isLate(group, parts)) steps.push({ lane: group.lane, parts });
       } catch (error) {
         failed.push(...texts.map((text) => ({ text, error })));
       }
     }
     return { steps, failed };
-  }
-
-  /** The next step of a text that is alone in its state. */
-  #planAlone(
-    group: LinearGroup,
-    text: EngineText | undefined,
-    isReady: (text: EngineText) => boolean,
-    steps: Step[],
-    failed: TextFailure[],
-  ): void {
-    if (text === undefined || text.isOver || !isReady(text)) return;
-    try {
-      const parts = [this.#partOf(text)];
-      if (!this.#isLate(group, parts)) steps.push({ lane: group.lane, parts });
-    } catch (error) {
-      failed.push({ text, error });
-    }
   }
 
   /** Penalties go by tokens: those of texts whose last one is not known go on only where the device has noted it. */
