@@ -122,12 +122,14 @@ const promptOf = (text) =>
 let texts = 0;
 
 /** Makes texts; tokens a second, and what was guessed. */
-async function run(many, share, length) {
+async function run(many, way, length) {
+  // A way is a share, or "share:tokens" for guesses of one length whether they pay or not.
+  const [share, tokens = fixed] = way === undefined ? [] : `${way}`.split(":").map(Number);
   const prompts = Array.from({ length: many }, () => promptOf(texts++));
   const speculate =
     share === undefined
       ? undefined
-      : { draft: drafts.get(share).at(many === 1 ? 0 : -1), ...(fixed > 0 ? { tokens: fixed, adaptive: false } : {}) };
+      : { draft: drafts.get(share).at(many === 1 ? 0 : -1), ...(tokens > 0 ? { tokens, adaptive: false } : {}) };
   const options = { temperature: 0, ignoreEnd: true, maxTokens: length, speculate };
   const made = prompts.map((prompt) => [prompt.at(-1)]);
   let [first, start, all, tripsBefore] = [0, 0, 0, 0];
@@ -152,7 +154,7 @@ async function run(many, share, length) {
 
 const median = (list) => list.toSorted((a, b) => a - b)[list.length >> 1];
 for (const many of counts) {
-  const ways = [undefined, ...shares];
+  const ways = [undefined, ...shares, ...(fixed === 0 ? [1, 2, 4].map((tokens) => `${shares[0]}:${tokens}`) : [])];
   const told = new Map(ways.map((way) => [way, []]));
   for (const way of ways) if (spent() < seconds) await run(many, way, Math.min(count, 64));
   for (let round = 0; round < rounds && spent() < seconds; round++)
@@ -163,10 +165,13 @@ for (const many of counts) {
     const ratio = median(list.map((each, at) => each.rate / plain[at].rate));
     const { guessedTokens: guessed = 0, rightGuesses: right = 0 } = list.at(-1) ?? {};
     const waits = `${(list.at(-1)?.trips ?? 0).toFixed(2)} waits a token`;
-    const name = way === undefined ? "without guesses" : `${way * 100} % wrong`;
+    const name =
+      way === undefined
+        ? "without guesses"
+        : `${`${way}`.split(":")[0] * 100} % wrong${`${way}`.includes(":") ? `, always ${`${way}`.split(":")[1]}` : ""}`;
     const speed = onlyTrips ? "" : `${rate.toFixed(1).padStart(8)} tokens/s, ${ratio.toFixed(2)} ×, `;
     console.log(
-      `${many} texts, ${name.padEnd(16)} ${speed}${waits}${guessed > 0 ? `, ${right} of ${guessed} guesses right` : ""}`,
+      `${many} texts, ${name.padEnd(22)} ${speed}${waits}${guessed > 0 ? `, ${right} of ${guessed} guesses right` : ""}`,
     );
   }
 }
