@@ -13,7 +13,7 @@ const dist = join(root, "dist");
 const sections = [
   {
     title: "Text",
-    rooms: ["heads", "generate", "embedding", "engine"],
+    rooms: ["heads", "dialogue", "generate", "embedding", "engine"],
     also: ["CausalLM"],
     first: ["CausalLM", "GenerateOptions", "Generation"],
   },

@@ -1,7 +1,7 @@
 // Workers with pools of blocks and a store behind them, in the abstract: which blocks of a prompt are found where, and what goes when there is no
 // room. Blocks have the names that the server gives them.
 import { seededRandom } from "../dist/tools/bench/serve/seeded-random.js";
-import { nameBlocks } from "../dist/cache/block-names.js";
+import { nameBlocks } from "../dist/serve/running/block-names.js";
 
 /** A worker's pool: what was used longest ago goes first. */
 export class Pool {

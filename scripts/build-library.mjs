@@ -39,7 +39,7 @@ const parts = [
   ["src/base/error.ts", "src/tensor/tensor.ts"],
   ["packages/functions/ops.ts"],
   ["src/session/session.ts", "src/session/state.ts", "src/session/checkpoint.ts"],
-  ["src/cache/block-pool.ts", "src/cache/pages.ts", "src/cache/paged-state.ts", "src/rewrite/scores-model.ts"],
+  ["src/cache/block-pool.ts", "src/cache/pages.ts", "src/cache/paged-state.ts", "packages/eviction/scores-model.ts"],
   ["src/cache/eviction.ts", "packages/eviction/per-head-state.ts", "packages/eviction/evicting-state.ts"],
   ["src/entry/web.ts", "src/entry/onnxruntime.ts", "src/entry/onnxruntime-web.ts"],
   ["src/entry/embedding-web.ts", "src/platform/web-models.ts"],

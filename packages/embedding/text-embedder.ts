@@ -29,7 +29,7 @@ import {
   type SentenceConfig,
   sentenceConfig,
 } from "./pooling.js";
-import { type FramedTokens, TokenFrame } from "#insitu/generate/token-frame.js";
+import { type FramedTokens, TokenFrame } from "./token-frame.js";
 import { TextTokenizer } from "#insitu/generate/tokenizer.js";
 
 /** Options of `EmbeddingModel.load`: those of a session, and these. */

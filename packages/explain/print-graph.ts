@@ -1,5 +1,5 @@
 /** A graph as text to read: one line a node, with the facts that are known. Nothing reads it back. */
-import { linesText } from "#insitu/base/lines-text.js";
+import { linesText } from "./lines-text.js";
 import type { AttributeValue } from "#insitu/graph/attribute.js";
 import { factText } from "#insitu/graph/fact.js";
 import { type Graph, type Node, shortened, type Value } from "#insitu/graph/graph.js";

@@ -1,5 +1,5 @@
 /** A model as text to read: one line a value, a constant or a node. Not a format: nothing reads it back. */
-import { linesText } from "#insitu/base/lines-text.js";
+import { linesText } from "./lines-text.js";
 import { byteLengthOf } from "#insitu/tensor/element-type.js";
 import type {
   Model,

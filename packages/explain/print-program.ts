@@ -1,6 +1,6 @@
 /** A program as text to read: one line a step, with where the bytes of each output lie. Nothing reads it back. */
 import { bytesText } from "#insitu/base/bytes-text.js";
-import { linesText } from "#insitu/base/lines-text.js";
+import { linesText } from "./lines-text.js";
 import { factText } from "#insitu/graph/fact.js";
 import { shortened, type Value } from "#insitu/graph/graph.js";
 import { callText } from "./print-graph.js";

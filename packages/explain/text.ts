@@ -1,7 +1,7 @@
 /** A plan as a person reads it: inputs and outputs, each cache with its verdict, bytes, operators, and a line for each step. */
 import { bytesText } from "#insitu/base/bytes-text.js";
 import { mostCheckpoints } from "#insitu/base/checkpoint-bounds.js";
-import { linesText } from "#insitu/base/lines-text.js";
+import { linesText } from "./lines-text.js";
 import { factText } from "#insitu/graph/fact.js";
 import { type Node, shortened, type Value } from "#insitu/graph/graph.js";
 import { hasFixedSize } from "#insitu/plan/carried-pairs.js";

@@ -20,7 +20,7 @@ export type { BatchToken } from "#insitu/generate/batch.js";
 export type { Beam, BeamOptions } from "#insitu/generate/beams.js";
 export type { ModelDefaults } from "#insitu/generate/options.js";
 export type { GeneratedObject, ObjectOptions, ObjectStream, PartialObject } from "#insitu/generate/object.js";
-export type { ObjectSchema } from "#insitu/generate/standard-schema.js";
+export type { ObjectSchema } from "#insitu/dialogue/standard-schema.js";
 export type { EmbedOptions, LoadEmbeddingOptions, RankedDocument } from "#insitu/embedding/text-embedder.js";
 export type { SessionExplanation } from "#insitu/session/session.js";
 export type { RemoteState as State } from "./remote-session.js";

@@ -12,7 +12,7 @@ import { type AnyChatMessage, checkMessages } from "#insitu/generate/messages.js
 import type { GeneratedObject, ObjectOptions, ObjectStream } from "#insitu/generate/object.js";
 import { type GenerateOptions, generateOptionNames, type ModelDefaults } from "#insitu/generate/options.js";
 import type { Prompt } from "#insitu/generate/prompt-items.js";
-import type { ObjectSchema } from "#insitu/generate/standard-schema.js";
+import type { ObjectSchema } from "#insitu/dialogue/standard-schema.js";
 import type { EncodeOptions } from "#insitu/generate/tokenizer.js";
 import type { HubOptions } from "#insitu/hub/models-api.js";
 import type { SessionExplanation } from "#insitu/session/session.js";

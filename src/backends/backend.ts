@@ -143,9 +143,16 @@ export interface BackendSession {
   ): Promise<void>;
   /**
    * Brings weights that are not on the host to the backend's memory, in pieces, and tells of the bytes as they are read; left out where the
-   * backend computes on the host's own memory, so that all weights must be there. What is not brought is read where a run first needs it.
+   * backend computes on the host's own memory, so that all weights must be there. What is not brought is read where a run first needs it. `meanwhile` is
+   * done once they are on their way.
    */
-  bringWeights?(weights: ReadonlyMap<View, string>, onRead: (bytes: number) => void): Promise<void>;
+  bringWeights?(
+    weights: ReadonlyMap<View, string>,
+    onRead: (bytes: number) => void,
+    meanwhile: () => Promise<void>,
+  ): Promise<void>;
+  /** Does work whose runs are refused once all that they need is being compiled, of which `tell` hears; left out where nothing is that is worth it. */
+  compileAhead?(work: () => Promise<void>, tell: (ready: number, total: number) => void): Promise<void>;
   /** Rows from which on products keep a device busy: prompts are read so many tokens at a time, long ones more. Left out where a few do. */
   readonly busyRows?: BusyRows;
   /** Lines of `explain` about the backend's memories, threads and compiled code; none where there is nothing but one memory to tell of. */

@@ -9,7 +9,7 @@ import { type EngineWatch, TokenEngine } from "./token-engine.js";
 import { budget } from "./tuning.js";
 
 /** How texts are read. */
-interface ReadingOptions {
+export interface ReadingOptions {
   /** Tokens that prompt and text may take together. */
   readonly capacity: number;
   /** Prompt tokens of one run at most; by the device where left out. */

@@ -3,11 +3,15 @@ import type { Platform } from "../base/platform.js";
 import type { SessionOptions } from "../session/options.js";
 import { backends } from "./backends.js";
 
+/** True if options name a backend that computes on a GPU. */
+export const namesDevice = (asked: SessionOptions["backend"]): boolean =>
+  backends.some(({ name, isDevice }) => name === asked && isDevice === true);
+
 /** True if a session with these options will compute on a GPU: where the choice is automatic, an adapter decides. */
 export async function computesOnDevice(options: SessionOptions, platform: Platform): Promise<boolean> {
   const asked = options.backend ?? options.executionProviders?.[0];
   const name = typeof asked === "object" ? asked.name : asked;
-  if (name !== "auto") return backends.some((backend) => backend.name === name && backend.isDevice === true);
+  if (name !== "auto") return namesDevice(name as SessionOptions["backend"]);
   const gpu = await platform.gpu?.();
   if (typeof gpu !== "object") return false;
   const adapter: unknown = await (gpu as GPU).requestAdapter().catch(() => null);

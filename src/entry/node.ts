@@ -18,7 +18,7 @@ import { Session } from "../session/session.js";
 import { backends } from "./backends.js";
 import { optionsWithEnv } from "./env.js";
 import { makeGrammars } from "./make-grammars.js";
-import { computesOnDevice } from "./named-models.js";
+import { computesOnDevice, namesDevice } from "./named-models.js";
 import type { SessionTypes } from "./onnxruntime-types.js";
 
 /** A loaded model that runs: onnxruntime's interface, with states for KV caches. */
@@ -105,7 +105,9 @@ export class CausalLM extends LanguageModel {
     const open = (model: string, more: SessionOptions): Promise<InferenceSession> =>
       InferenceSession.create(model, more);
     const own = { ...rest, ...variant };
-    const lm = new CausalLM(await LanguageModel.prepare(folder, nodePlatform, open, own, makeGrammars));
+    const lm = new CausalLM(
+      await LanguageModel.prepare(folder, nodePlatform, open, own, makeGrammars, namesDevice(rest.backend)),
+    );
     lm.#source = folder;
     return lm;
   }

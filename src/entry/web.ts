@@ -19,7 +19,7 @@ import { Session } from "../session/session.js";
 import { backends } from "./backends.js";
 import { optionsWithEnv } from "./env.js";
 import { makeGrammars } from "./make-grammars.js";
-import { computesOnDevice } from "./named-models.js";
+import { computesOnDevice, namesDevice } from "./named-models.js";
 import type { SessionTypes } from "./onnxruntime-types.js";
 
 /** A loaded model that runs: onnxruntime's interface, with states for KV caches. */
@@ -121,7 +121,9 @@ export class CausalLM extends LanguageModel {
       const open = (model: string, more: SessionOptions): Promise<InferenceSession> =>
         SessionOn.open(model, platform, more);
       const own = { ...rest, ...(variant === undefined ? {} : { variant }) };
-      const lm = new CausalLM(await LanguageModel.prepare(place, platform, open, own, makeGrammars));
+      const lm = new CausalLM(
+        await LanguageModel.prepare(place, platform, open, own, makeGrammars, namesDevice(rest.backend)),
+      );
       lm.#source = place;
       return lm;
     });

@@ -39,7 +39,7 @@ import type { Json } from "./model-folder.js";
 import { type LanguageModelParts, prepareModel } from "./prepare-model.js";
 import { isConversation, type Prompt, vocabularyOf } from "./prompt-items.js";
 import { SharedPrompt } from "./shared-prompt.js";
-import type { ObjectSchema } from "./standard-schema.js";
+import type { ObjectSchema } from "#insitu/dialogue/standard-schema.js";
 import type { TextTokenizer } from "./tokenizer.js";
 
 export type { LoadLanguageModelOptions } from "./prepare-model.js";

@@ -5,8 +5,8 @@ import type { OptionNames } from "../base/option-names.js";
 import type { JsonSchema } from "#insitu/choice/constraint.js";
 import type { GeneratedToken, GenerationSummary } from "./generation.js";
 import { type GenerateOptions, generateOptionNames } from "./options.js";
-import { partialJson } from "./partial-json.js";
-import { jsonSchemaOf, type ObjectSchema, validated } from "./standard-schema.js";
+import { partialJson } from "#insitu/text/partial-json.js";
+import { jsonSchemaOf, type ObjectSchema, validated } from "#insitu/dialogue/standard-schema.js";
 
 /** Options of `generateObject` and `streamObject`: those of `generate` without the other kinds of structured output. */
 export interface ObjectOptions extends Omit<GenerateOptions, "jsonSchema" | "regex" | "grammar" | "constraint"> {

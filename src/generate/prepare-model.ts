@@ -5,7 +5,8 @@ import type { FolderPlatform } from "../base/platform.js";
 import { withPickedRows, withDrawnTokens } from "../decoder/model-changes.js";
 import { loadChanges, wholeModel } from "../decoder/whole-model.js";
 import type { MakeGrammars } from "#insitu/choice/constraint.js";
-import { type DecoderEngine, linearEngine, pagedEngine } from "../engine/decoder-engine.js";
+import { compileAhead } from "../engine/compile-ahead.js";
+import { type DecoderEngine, linearEngine, pagedEngine, type ReadingOptions } from "../engine/decoder-engine.js";
 import { type CacheOptions, pagedSessionOptions, readCacheOptions } from "../engine/paged-decoder.js";
 import { shortLength } from "../engine/prompt-parts.js";
 import { refuseMissingIn, refuseMissingOperators } from "../session/missing-operators.js";
@@ -79,13 +80,14 @@ export interface LanguageModelParts {
 /** The longest context that is taken without being asked for. */
 const mostContext = 4096;
 
-/** Reads a folder, or the folder around an ONNX file, and makes the model ready. */
+/** Reads a folder, or the folder around an ONNX file, and makes the model ready. `isForDevice`: it is known to run on one. */
 export async function prepareModel(
   source: string,
   platform: FolderPlatform,
   openSession: (model: string, options: SessionOptions) => Promise<Session>,
   options: LoadLanguageModelOptions | undefined,
   makeGrammars: MakeGrammars,
+  isForDevice = false,
 ): Promise<LanguageModelParts> {
   const given = optionsWithoutNull("the options of CausalLM.load", options, loadLanguageModelOptionNames);
   const { context, chunk, sinks = 4, variant, keep = 1, chatTemplate, toolFormat, ...others } = given;
@@ -109,6 +111,11 @@ export async function prepareModel(
   let longFrom: number | undefined;
   // What fails here fails where it is used.
   loadChanges().catch(() => undefined);
+  const onFull = { makeRoom: () => false };
+  const readingOf = (): ReadingOptions => {
+    const capacity = paged === undefined ? length : shortLength(length, context, longFrom);
+    return { capacity, chunk, sinks, longFrom };
+  };
   const opening = openSession(folder.model, {
     rewrite: "auto",
     activations: "int8",
@@ -117,9 +124,18 @@ export async function prepareModel(
     change: async (loaded, on) => {
       const whole = await wholeModel(loaded, folder, platform);
       refuseMissingOperators(whole.model, folder.model);
-      await texts();
       ({ longFrom } = whole);
       length = whole.within(length, context, folder.model);
+      // A device copies weights while the host has other work; elsewhere they wait until it is known that all else is right.
+      if (!on.isDevice) await texts();
+      else
+        on.meanwhile?.(async (early, tell) => {
+          // Reads of weights are begun before the host is busy with other work, and go on in between.
+          await platform.breathe();
+          if (paged === undefined) await compileAhead(early, readingOf(), tell);
+          await platform.breathe();
+          await texts();
+        });
       return own.change(whole.model, on);
     },
   }).catch(async (error: unknown) => {
@@ -127,21 +143,19 @@ export async function prepareModel(
     if (platform.kindOf !== undefined) await refuseMissingIn(folder.model, platform);
     throw error;
   });
-  // Threads and devices take a while to start: texts are made ready meanwhile, and what is wrong with them is told where the session asks.
-  texts().catch(() => undefined);
+  // Threads take a while to start: texts are made ready meanwhile, and what is wrong with them is told where the session asks.
+  if (!isForDevice) texts().catch(() => undefined);
   const session = await opening;
-  const onFull = { makeRoom: () => false };
   try {
-    if (paged !== undefined) length = shortLength(length, context, longFrom);
-    const reading = { capacity: length, chunk, sinks, longFrom };
-    const model: DecoderEngine =
+    const reading = readingOf();
+    const model =
       paged === undefined ? linearEngine(session, reading) : pagedEngine(session, paged, reading, apart, onFull);
     return {
       ...(await texts()),
       session,
       model,
       config: folder.config,
-      context: length,
+      context: reading.capacity,
       keep,
       onFull,
       makeGrammars,

@@ -145,7 +145,11 @@ function inferNode(node: Node, factOf: (value: Value) => Fact, facts: Facts, inf
   // What is computed needs no rule for its contents.
   const folded =
     known && fold(node, operands, known, inferOutputs(node, operands, body, { contents: false }), inference);
-  const results = folded ?? inferOutputs(node, operands, body);
+  const results =
+    folded ??
+    (node.bodies.size > 0
+      ? inferOutputs(node, operands, body)
+      : inference.like.outputsOf(node, operands, (given) => inferOutputs(node, given, body)));
   node.outputs.forEach((value, at) => {
     if (value === undefined) return;
     const fact = folded?.[at] ?? complete(results[at], value, inference);

@@ -6,6 +6,7 @@ import { InsituError } from "../base/error.js";
 import { alwaysFolded, mostFoldedWork, mostRules } from "../base/limits.js";
 import type { Callable } from "./call.js";
 import { countTerms, termsLeft } from "./dim.js";
+import { LikeNodes } from "./like-nodes.js";
 
 /** What inferring one node took, what its subgraphs took included. */
 export interface Expense {
@@ -24,6 +25,7 @@ const oneRule: Expense = { rules: 1, terms: 0, asked: [] };
 export class Inference {
   /** At load, declared shapes fill in what rules cannot tell; for a run, only what follows from the operands counts. */
   readonly believeDeclared: boolean;
+  readonly like: LikeNodes = new LikeNodes();
   readonly #mostRules: number;
   #rules: number;
   #work: number;

@@ -30,8 +30,8 @@ const refuse = (message: string): never => {
 };
 
 /** Throws `invalid-argument` for options that are not what they should be, naming the one. */
-export function checkLoadOptions(options: LoadOptions | undefined): void {
-  const { onProgress, externalData } = objectOf<LoadOptions>("options", options);
+export function checkLoadOptions(options: { readonly [name in keyof LoadOptions]: unknown } | undefined): void {
+  const { onProgress, externalData } = objectOf("options", options);
   checkCallback("option onProgress", onProgress);
   const given: unknown = externalData;
   if (given === undefined) return;

@@ -19,6 +19,9 @@ import {
   ignoredSessionOptionNames,
 } from "./onnxruntime-options.js";
 
+import type { LoadProgress } from "./load-progress.js";
+import type { Session } from "./session.js";
+
 export type { InPlacePolicy } from "../plan/plan.js";
 
 /** Whether a decoder whose caches grow is rewritten: "auto" if it can be (`explain` says why not), "require" throws if it cannot, "never". */
@@ -27,8 +30,23 @@ export type RewritePolicy = "auto" | "require" | "never";
 /** What becomes of presents in runs without a state: kept inside where that changes no result (`explain` tells why not), or copied. */
 type PresentsPolicy = "keep" | "copy";
 
+/** What a model is changed for. */
+export interface ChangedOn {
+  readonly isDevice: boolean;
+  /** For language models: has work done while weights come. */
+  readonly meanwhile?: (work: WhileWeightsCome) => void;
+}
+
+/** Work with a session whose weights are on their way; `tell` hears of pipelines that are compiled. */
+export type WhileWeightsCome = (session: Session, tell: (ready: number, total: number) => void) => Promise<void>;
+
 /** Options of `InferenceSession.create`. Options of onnxruntime that insitu does not need are checked and ignored. */
-export interface SessionOptions extends LoadOptions, BackendSettings, IgnoredSessionOptions {
+export interface SessionOptions extends Omit<LoadOptions, "onProgress">, BackendSettings, IgnoredSessionOptions {
+  /**
+   * Called as the model is loaded: bytes, from 0 to the total, which grows once if weights are in other files than the model; then the phase, and shaders
+   * that are compiled meanwhile.
+   */
+  readonly onProgress?: ((loaded: number, total: number, progress: LoadProgress) => void) | undefined;
   /**
    * What computes: "wasm" (CPU), "webgpu" (GPU), "reference" (slow, for comparison), or "auto" for the fastest that is available and can hold the model.
    * @default "wasm"
@@ -68,7 +86,7 @@ export interface SessionOptions extends LoadOptions, BackendSettings, IgnoredSes
    */
   readonly presents?: PresentsPolicy | undefined;
   /** A function that changes the model before anything else happens, such as `pages()`. Its second argument says whether the model runs on a device. */
-  readonly change?: ((model: Model, on: { readonly isDevice: boolean }) => Model | Promise<Model>) | undefined;
+  readonly change?: ((model: Model, on: ChangedOn) => Model | Promise<Model>) | undefined;
   /**
    * Allows the next best choice where something is not available (one thread instead of workers, WASM instead of WebGPU), and receives what it was
    * and why. Without it, creating the session throws.

@@ -12,17 +12,20 @@ import { HandedOut } from "./handed-out.js";
 import { keptModelOf } from "./kept-model.js";
 import { KeptPresents } from "./kept-presents.js";
 import { loadModel, type ModelSource, preparedGraphOf } from "./load.js";
+import { LoadTeller } from "./load-progress.js";
 import { MemoryLimit } from "./memory-limit.js";
 import type { OpenedBackend } from "./open-backend.js";
 import {
+  type ChangedOn,
   type InPlacePolicy,
   isOnnxruntimes,
   type readOptions,
   type RewritePolicy,
   type SessionOptions,
+  type WhileWeightsCome,
 } from "./options.js";
 import { Pairings } from "./pairing.js";
-import type { Parts } from "./session.js";
+import type { Parts, Session } from "./session.js";
 import { holding } from "../tensor/deferred.js";
 import { areAsFiled } from "./plain-weights.js";
 import { rowWeights } from "./row-weights.js";
@@ -35,9 +38,12 @@ export async function prepareOn(
   source: ModelSource,
   platform: Platform,
   options: SessionOptions,
-  asked: Omit<ReturnType<typeof readOptions>, "candidates"> & { readonly passedOver: readonly string[] },
+  asked: Omit<ReturnType<typeof readOptions>, "candidates"> & {
+    readonly passedOver: readonly string[];
+    readonly sessionOf: (parts: Parts) => Session;
+  },
 ): Promise<Parts> {
-  const { inPlace, level, activations, rewrite, presents, passedOver, staysOnDevice } = asked;
+  const { inPlace, level, activations, rewrite, presents, passedOver, staysOnDevice, sessionOf } = asked;
   const preparation = { level, hasKernel, activations };
   const limit = new MemoryLimit(options.memoryLimit ?? platform.memoryBytes);
   const deferring = opened.bringWeights && new DeferredWeights((bytes) => limit.addWeights(bytes));
@@ -45,9 +51,14 @@ export async function prepareOn(
   // Code is read before weights are, or it would wait behind them.
   const rewriting = rewrite === "never" ? undefined : import("../rewrite/rewrite.js");
   rewriting?.catch(() => undefined);
+  let whileWeightsCome: WhileWeightsCome | undefined;
+  const meanwhile = (work: WhileWeightsCome): void => void (whileWeightsCome = work);
+  const teller = new LoadTeller(options.onProgress);
+  const own = { ...options, onProgress: teller.bytes };
   try {
-    const loaded = await loadModel(source, platform, options, limit.guard(opened), deferring ?? arriving);
-    const changed = await holding(() => changedBy(options.change, loaded, isDevice));
+    const loaded = await loadModel(source, platform, own, limit.guard(opened), deferring ?? arriving);
+    teller.enter("plan");
+    const changed = await holding(() => changedBy(options.change, loaded, { isDevice, meanwhile }));
     const { model, notRewritten } = await holding(() => rewritten(changed, rewrite, inPlace));
     const prepared = await holding(() => preparedGraphOf(model, preparation));
     const { graph, removed } = prepared;
@@ -90,9 +101,13 @@ export async function prepareOn(
       parts.presents = kept === undefined || typeof kept === "string" ? kept : new KeptPresents(kept);
       if (typeof kept === "object") runs = kept.parts.graph;
     }
-    if (deferring !== undefined) await opened.bringWeights!(namedWeightsOf(runs), deferring.onRead);
+    teller.enter("weights");
+    const beside = async (): Promise<void> => whileWeightsCome?.(sessionOf(parts), teller.pipelines);
+    if (deferring === undefined) await beside();
+    else await opened.bringWeights!(namedWeightsOf(runs), deferring.onRead, beside);
     await arriving.arrived();
     arriving.settle(true);
+    teller.enter("ready");
     return parts;
   } catch (error) {
     await arriving.stop();
@@ -104,8 +119,8 @@ export async function prepareOn(
 }
 
 /** The model after the caller's own step; the same where it gives nothing back. */
-async function changedBy(change: SessionOptions["change"], model: Model, isDevice: boolean): Promise<Model> {
-  const changed: unknown = await change?.(model, { isDevice });
+async function changedBy(change: SessionOptions["change"], model: Model, on: ChangedOn): Promise<Model> {
+  const changed: unknown = await change?.(model, on);
   if (changed === undefined || isModel(changed)) return changed ?? model;
   throw new InsituError("invalid-argument", `option change must give a model, got ${valueText(changed)}`);
 }

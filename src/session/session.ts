@@ -140,7 +140,11 @@ export class Session {
         };
         const hears = at >= asked.length - 1 && !read.automatic;
         const opened = await openBackend(choice, settings, hears ? onFallback : undefined);
-        return await prepareOn(opened, source, platform, options, { ...read, passedOver });
+        return await prepareOn(opened, source, platform, options, {
+          ...read,
+          passedOver,
+          sessionOf: (parts) => new Session(parts),
+        });
       } catch (error) {
         const isSmall = error instanceof InsituError && error.code === "out-of-memory" && at + 1 < asked.length;
         const next = candidates.at(at + 1);
@@ -306,6 +310,11 @@ export class Session {
   /** For engines: tokens of prompts that one run reads so that the device is busy; undefined where a few do. */
   get busyRows(): BusyRows | undefined {
     return this.#live().opened.busyRows;
+  }
+
+  /** For engines: does work whose runs are refused once what they need is being compiled, of which `tell` hears. Does nothing where nothing is. */
+  async compileAhead(work: () => Promise<void>, tell: (ready: number, total: number) => void): Promise<void> {
+    await this.#live().opened.compileAhead?.(work, tell);
   }
 
   /** For servers: resolves once the device is gone, with what all runs say from then on; undefined where there is none. */

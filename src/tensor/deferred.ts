@@ -211,32 +211,45 @@ function joinedReader(sources: readonly { readonly read: ReadBytes }[], runs: re
   const starts = runs.map((_, at) => runs.slice(0, at).reduce((sum, run) => sum + run, 0));
   return async (start, target) => {
     const [first, end] = [Math.floor(start / period), Math.ceil((start + target.length) / period)];
-    for (const [at, { read }] of sources.entries()) {
+    const bring = async (read: ReadBytes, at: number): Promise<void> => {
       const run = runs[at];
       /** Bytes of this source that come before a byte of the whole, which lies in a round. */
       const before = (byte: number, round: number): number =>
         round * run + Math.min(run, Math.max(0, byte - round * period - starts[at]));
       const [from, to] = [before(start, first), before(start + target.length, end - 1)];
-      const own = spare.pop() ?? new Uint8Array(atOnce);
-      for (let low = from; low < to; low += atOnce) {
-        const high = Math.min(low + atOnce, to);
-        await read(low, own.subarray(0, high - low));
-        for (let round = Math.floor(low / run); round * run < high; round++) {
-          const [begin, past] = [Math.max(round * run, low), Math.min((round + 1) * run, high)];
-          lay(own, begin - low, target, round * period + starts[at] + (begin - round * run) - start, past - begin);
+      /** Where a byte of a round's run goes. */
+      const placeOf = (byte: number, round: number): number =>
+        round * period + starts[at] + (byte - round * run) - start;
+      const own = run >= atOnce ? undefined : (spare.pop() ?? new Uint8Array(atOnce));
+      for (let low = from; low < to;) {
+        const round = Math.floor(low / run);
+        const high = Math.min(own === undefined ? (round + 1) * run : low + atOnce, to);
+        if (own === undefined) {
+          const place = placeOf(low, round);
+          await read(low, target.subarray(place, place + high - low));
+        } else {
+          await read(low, own.subarray(0, high - low));
+          for (let inner = round; inner * run < high; inner++) {
+            const [begin, past] = [Math.max(inner * run, low), Math.min((inner + 1) * run, high)];
+            lay(own, begin - low, target, placeOf(begin, inner), past - begin);
+          }
         }
+        low = high;
       }
-      if (spare.length < mostSpare) spare.push(own);
-    }
+      if (own !== undefined && spare.length < mostSpare) spare.push(own);
+    };
+    // All are over before the target is somebody else's.
+    const ended = await Promise.allSettled(sources.map(({ read }, at) => bring(read, at)));
+    for (const each of ended) if (each.status === "rejected") throw each.reason;
   };
 }
 
-/** Bytes of a source that are read before they are laid where they belong. */
-const atOnce = 2 ** 18;
+/** Bytes of a source that are read before they are laid where they belong; longer runs are read there at once. */
+const atOnce = 2 ** 19;
 
 /** Memory for them that nobody uses, used again: what is thrown away lies about until the collector comes. */
 const spare: Uint8Array[] = [];
-const mostSpare = 4;
+const mostSpare = 8;
 
 function lay(from: Uint8Array, source: number, to: Uint8Array, target: number, bytes: number): void {
   if (bytes > shortRun) to.set(from.subarray(source, source + bytes), target);

@@ -6,7 +6,7 @@ import { headBudgets, heavyHitters, recentWindow } from "../../src/cache/evictio
 import { PagedState } from "../../src/cache/paged-state.js";
 import { pages } from "../../src/cache/pages.js";
 import { PerHeadState, type PerHeadText } from "../../packages/eviction/per-head-state.js";
-import { withAttentionScores } from "../../src/rewrite/scores-model.js";
+import { withAttentionScores } from "../../packages/eviction/scores-model.js";
 import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { writeModel } from "../../src/onnx/write.js";

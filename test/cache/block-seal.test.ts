@@ -2,7 +2,7 @@
 // another secret, is refused.
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { type NamedBlock, nameBlocks } from "../../src/cache/block-names.js";
+import { type NamedBlock, nameBlocks } from "../../packages/serve/running/block-names.js";
 import { BlockSeal } from "../../packages/serve/running/block-seal.js";
 import { soak } from "../support/soak.js";
 

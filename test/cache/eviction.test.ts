@@ -16,7 +16,7 @@ import {
 import { EvictingState } from "../../packages/eviction/evicting-state.js";
 import { type Evicted, PagedState } from "../../src/cache/paged-state.js";
 import { PerHeadState } from "../../packages/eviction/per-head-state.js";
-import { withAttentionScores } from "../../src/rewrite/scores-model.js";
+import { withAttentionScores } from "../../packages/eviction/scores-model.js";
 import { smallSizes } from "../../tools/demo/decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { decoderBytes, distance, pagedSession } from "./support.js";

@@ -6,7 +6,7 @@ import * as v from "valibot";
 import { afterAll, beforeAll, describe, expect, expectTypeOf, test } from "vitest";
 import * as z from "zod";
 import { CausalLM } from "../../src/entry/node.js";
-import { partialJson } from "../../src/generate/partial-json.js";
+import { partialJson } from "../../packages/text/partial-json.js";
 
 let lm: CausalLM;
 beforeAll(async () => {

@@ -2,7 +2,7 @@
 // do: bring a row of another model or tenant.
 import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
 import type { PageStore } from "../../src/base/page-store.js";
-import { nameBlocks } from "../../src/cache/block-names.js";
+import { nameBlocks } from "../../packages/serve/running/block-names.js";
 import type { LanguageModel } from "../../src/generate/causal-lm.js";
 import { CausalLM } from "../../src/index.node.js";
 import type { StoreFigures } from "../../packages/serve/engine.js";

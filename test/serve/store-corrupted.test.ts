@@ -2,7 +2,7 @@
 // model's, however whole. None becomes a row, all are counted, and each text is the one that is made alone.
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { seededRandom } from "../../tools/bench/serve/seeded-random.js";
-import type { NamedBlock } from "../../src/cache/block-names.js";
+import type { NamedBlock } from "../../packages/serve/running/block-names.js";
 import { openRedisPages } from "../../packages/stores/redis-pages.js";
 import { CheckedStore } from "../../packages/serve/running/checked-store.js";
 import { Redis, redisServer } from "../support/redis.js";

@@ -1,7 +1,7 @@
 // A server on a GPU compiles the shaders of usual steps before it is ready, and nothing of that is left in its pool.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
-import { usualSteps } from "../../src/engine/warm-texts.js";
+import { usualSteps } from "../../packages/serve/running/warm-texts.js";
 import { CausalLM } from "../../src/entry/node.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { createEngine } from "../../packages/serve/running/create-engine.js";

@@ -87,7 +87,7 @@ describe.each(["wasm", "reference"] as const)("on %s", (backend) => {
   test("weights in the model's own file are no different", async () => {
     writeFileSync(path, writeModel(lookup()));
     const reports: number[][] = [];
-    const onProgress = (...report: number[]): number => reports.push(report);
+    const onProgress = (done: number, total: number): number => reports.push([done, total]);
     const session = await InferenceSession.create(path, { backend, threads: 1, onProgress });
     expect(await looked(session, [3, 60_000])).toEqual(rowsOf([3, 60_000]));
     expect(told(session)).toContain(": 2 of 65536 rows");

@@ -23,7 +23,7 @@ const greedy = { temperature: 0, ignoreEnd: true };
 
 beforeAll(async () => {
   local = await here.CausalLM.load(folder.path, { threads: 1 });
-  lm = await CausalLM.load(folder.path, { threads: 1, onProgress: (...report) => reports.push(report) });
+  lm = await CausalLM.load(folder.path, { threads: 1, onProgress: (done, total) => reports.push([done, total]) });
 });
 afterAll(async () => {
   await lm.release();

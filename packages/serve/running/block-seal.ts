@@ -3,7 +3,7 @@
  * SHA-256 of all that, or an HMAC of it where there is a secret. What differs in any bit from what is expected is refused.
  */
 import { InsituError } from "#insitu/base/error.js";
-import type { NamedBlock } from "#insitu/cache/block-names.js";
+import type { NamedBlock } from "./block-names.js";
 
 /** "insb" */
 const magic = 0x62736e69;

@@ -3,7 +3,7 @@
  * faster than the store answers, that is never. Runs are measured once, before texts; the store also beside them, where a run that holds the
  * thread makes it look slower, never quicker.
  */
-import { type NamedBlock, nameBlocks } from "#insitu/cache/block-names.js";
+import { type NamedBlock, nameBlocks } from "./block-names.js";
 import type { PagedState } from "#insitu/cache/paged-state.js";
 import type { PagedDecoder } from "#insitu/engine/paged-decoder.js";
 import { CheckedStore } from "./checked-store.js";

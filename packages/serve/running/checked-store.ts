@@ -4,7 +4,7 @@
  */
 import { checkCount } from "#insitu/base/arguments.js";
 import type { PageStore } from "#insitu/base/page-store.js";
-import type { NamedBlock } from "#insitu/cache/block-names.js";
+import type { NamedBlock } from "./block-names.js";
 import { BlockSeal } from "./block-seal.js";
 import type { StoreFigures } from "../engine.js";
 import { type BreakerState, CircuitBreaker } from "./circuit-breaker.js";

@@ -2,7 +2,7 @@
  * Blocks of texts that outlive their pool: what a store has of a prompt is brought into the pool before the prompt's turn, and what a text
  * has read is kept there. Bytes move between runs only; the store is asked beside them.
  */
-import { type NamedBlock, nameBlocks } from "#insitu/cache/block-names.js";
+import { type NamedBlock, nameBlocks } from "./block-names.js";
 import { readEachBlock } from "#insitu/cache/page-bytes.js";
 import type { PagedState } from "#insitu/cache/paged-state.js";
 import type { Sequence } from "#insitu/cache/sequence.js";

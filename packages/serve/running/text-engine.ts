@@ -15,7 +15,7 @@ import type { EngineText, TextOwner } from "#insitu/engine/text.js";
 import type { TextAsk } from "#insitu/engine/text-ask.js";
 import { TokenEngine } from "#insitu/engine/token-engine.js";
 import { warming } from "#insitu/engine/tuning.js";
-import { usualSteps, warmStep, warmTokens } from "#insitu/engine/warm-texts.js";
+import { usualSteps, warmStep, warmTokens } from "./warm-texts.js";
 import { FairPlaces } from "#insitu/schedule/fair-places.js";
 import type {
   EmbeddingAsker,

@@ -47,16 +47,21 @@ export async function bindProgram(
   }
 }
 
-/** How the steps of a program would be done with inputs in these places. */
+/** How the steps of a program would be done with inputs in these places. What their pipelines are is asked for, and nothing is bound. */
 export function foresee(
   session: WebgpuSession,
   program: Program,
   inputs: readonly Placed[],
+  wanted: ReadonlyMap<Value, DevicePlace | null> = new Map(program.plan.graph.outputs.map((value) => [value, null])),
 ): ReadonlyMap<Node, StepAccount> {
   const arena = session.arenaFor(program.arenaBuffers, (at) => `arena ${at}`);
-  const all = new Map(program.plan.graph.outputs.map((value) => [value, null]));
-  const { live, needed } = neededSteps(program, all);
-  return new Binder(session, program, arena, live, needed).record(inputs);
+  const { live, needed } = neededSteps(program, wanted);
+  const binder = new Binder(session, program, arena, live, needed);
+  try {
+    return binder.record(inputs);
+  } finally {
+    binder.release();
+  }
 }
 
 class Binder {

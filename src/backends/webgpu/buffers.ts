@@ -133,12 +133,19 @@ export class DeviceMemory {
     return this.#create(sizes, label, storage, pieces, key);
   }
 
-  /** A buffer for other uses. */
-  create(bytes: number, label: string, uses: number): DeviceBuffer {
-    return this.#create([bytes], label, uses);
+  /** A buffer for other uses; mapped from the start where it is asked for. */
+  create(bytes: number, label: string, uses: number, isMapped = false): DeviceBuffer {
+    return this.#create([bytes], label, uses, undefined, undefined, isMapped);
   }
 
-  #create(parts: readonly number[], label: string, uses: number, inPieces?: Pieces, key?: string): DeviceBuffer {
+  #create(
+    parts: readonly number[],
+    label: string,
+    uses: number,
+    inPieces?: Pieces,
+    key?: string,
+    mappedAtCreation = false,
+  ): DeviceBuffer {
     const sizes = parts.map((bytes) => Math.max(16, wholeWords(bytes)));
     const total = sizes.reduce((sum, size) => sum + size, 0);
     if (this.#released)
@@ -148,7 +155,9 @@ export class DeviceMemory {
     const known = key === undefined ? undefined : commons.get(key);
     const made =
       known?.contents ??
-      this.device.attempt(what, (gpu) => sizes.map((size) => gpu.createBuffer({ label, size, usage: uses })));
+      this.device.attempt(what, (gpu) =>
+        sizes.map((size) => gpu.createBuffer({ label, size, usage: uses, mappedAtCreation })),
+      );
     if (known !== undefined) known.sessions++;
     const common = known ?? (key === undefined ? undefined : commons.add(key, made, destroy));
     const { result, settled } = made;
@@ -249,16 +258,36 @@ export class DeviceMemory {
 
   /** Writes whole words from a byte of a buffer on, in whichever pieces it lies. */
   uploadBytes(bytes: Uint8Array, start: number, to: DeviceBuffer): void {
-    if (this.device.isImaginary) return;
     // A buffer that there was no memory for is told of where it was asked for.
     const matters = (): Promise<boolean> => to.isThere;
-    const each = to.pieces.length === 1 ? Infinity : this.pieceBytes;
-    for (let at = 0; at < bytes.length;) {
-      const piece = Math.floor((start + at) / each);
-      const within = start + at - (piece === 0 ? 0 : piece * each);
-      const own = bytes.subarray(at, at + each - within);
-      this.device.write(to.pieces[piece], own, own.length, matters, within);
-      at += own.length;
+    for (const { piece, within, at, size } of this.#pieceRanges(bytes.length, start, to))
+      this.device.write(piece, bytes.subarray(at, at + size), size, matters, within);
+  }
+
+  /** The same for the first bytes of a buffer that the device copies. */
+  copyBytes(from: DeviceBuffer, bytes: number, start: number, to: DeviceBuffer): void {
+    this.device.submit(
+      (encoder) => {
+        for (const { piece, within, at, size } of this.#pieceRanges(bytes, start, to))
+          encoder.copyBufferToBuffer(from.gpu, at, piece, within, size);
+      },
+      () => to.isThere,
+    );
+  }
+
+  /** Where bytes lie that are written from a byte of a buffer on. */
+  *#pieceRanges(
+    bytes: number,
+    start: number,
+    { pieces }: DeviceBuffer,
+  ): Generator<{ piece: GPUBuffer; within: number; at: number; size: number }> {
+    const each = pieces.length === 1 ? Infinity : this.pieceBytes;
+    for (let at = 0; at < bytes;) {
+      const number = Math.floor((start + at) / each);
+      const within = start + at - (number === 0 ? 0 : number * each);
+      const size = Math.min(each - within, bytes - at);
+      yield { piece: pieces[number], within, at, size };
+      at += size;
     }
   }
 }

@@ -4,7 +4,7 @@
  */
 import { InsituError } from "../../base/error.js";
 import type { DeviceTraits } from "../../webgpu-kernels/webgpu-kernel.js";
-import { type Device, mapToRead } from "./device.js";
+import { type Device, mapToRead, mapToWrite } from "./device.js";
 
 /** One session's part of a device. */
 export class DeviceShare {
@@ -113,12 +113,12 @@ export class DeviceShare {
   }
 
   /** Encodes commands and submits them, all or, where encoding throws, none. */
-  submit(encode: (encoder: GPUCommandEncoder) => void): void {
+  submit(encode: (encoder: GPUCommandEncoder) => void, matters?: () => Promise<boolean>): void {
     this.guard((gpu) => {
       const encoder = gpu.createCommandEncoder();
       encode(encoder);
       gpu.queue.submit([encoder.finish()]);
-    });
+    }, matters);
   }
 
   /** Writes the first bytes of an array, or all, to a buffer, from its front or from a byte on, before what is submitted next. */
@@ -140,6 +140,13 @@ export class DeviceShare {
     const bytes = new Uint8Array(buffer.getMappedRange(0, size).slice(0));
     buffer.unmap();
     return bytes;
+  }
+
+  /** Has the first bytes of a buffer mapped to be written, once all is done that was submitted with it. */
+  async map(buffer: GPUBuffer, size: number): Promise<void> {
+    await this.guard(() => buffer.mapAsync(mapToWrite, 0, size)).catch((cause: unknown) =>
+      this.shared.meaningOf(cause),
+    );
   }
 
   /** Waits until all is done that was submitted. */

@@ -3,6 +3,7 @@
  * hold come from where they lie in pieces, so that no more of them than a piece is ever on the host; they are read again where another form of them
  * is wanted later.
  */
+import { InsituError } from "../../base/error.js";
 import type { Value } from "../../graph/graph.js";
 import { absentView, DeferredView } from "../../tensor/deferred.js";
 import { View } from "../../tensor/view.js";
@@ -10,8 +11,9 @@ import { keeping } from "../../webgpu-kernels/tuning.js";
 import { type DeviceBuffer, type DeviceMemory, holds, wholeWords } from "./buffers.js";
 import { KeptForms } from "./kept-forms.js";
 import type { RecordedForm } from "./recorder.js";
+import { type WeightPiece, WeightPieces } from "./weight-pieces.js";
 
-const { pieceBytes, mostPiecesAhead, mostBytesUnderway } = keeping;
+const { pieceBytes } = keeping;
 
 /** A weight on the device. */
 interface Kept {
@@ -22,24 +24,14 @@ interface Kept {
   coming: { readonly view: DeferredView; readonly onRead: ((bytes: number) => void) | undefined } | undefined;
 }
 
-/** A part of a weight that is being read: bytes to be sent from `start` on, or the elements of a view with gaps. */
-interface Piece {
-  readonly kept: Kept;
-  readonly start: number;
-  readonly isLast: boolean;
-  readonly read: Promise<Uint8Array | View>;
-}
-
 /** Those of one session. */
 export class DeviceWeights {
   readonly #memory: DeviceMemory;
   readonly #kept = new Map<string | View, Kept>();
   readonly #forms = new KeptForms<string | View>();
-  /** What weights are read into on their way, and is free. */
-  #pieces: Uint8Array[] = [];
-  #underway = 0;
-  /** Ends when the device has taken what was sent until it was asked last. */
-  #taken: Promise<void> | undefined;
+  /** Ends when all have come that are being brought. */
+  #bringing: Promise<void> | undefined;
+  #isStopped = false;
   /** Bytes that came in pieces, and bytes that the host holds as well. */
   #fromFiles = 0;
   #onHost = 0;
@@ -57,8 +49,8 @@ export class DeviceWeights {
 
   /** Waits for weights that were asked for and are not on the host. */
   async arrive(): Promise<void> {
+    await this.#bringing;
     await this.#arrive();
-    await this.#rest();
   }
 
   async #arrive(): Promise<void> {
@@ -78,89 +70,102 @@ export class DeviceWeights {
     }
   }
 
-  /** Brings weights to buffers that nobody else fills. */
+  /** Brings weights to buffers that nobody else fills: several parts at once, each where it belongs as soon as it was read. */
   async #fill(waiting: readonly Kept[]): Promise<void> {
-    const pieces = this.#piecesOf(waiting);
-    const ahead: Piece[] = [];
+    const pieces = new WeightPieces(this.#memory);
+    const underway = new Set<Promise<void>>();
+    let failure: { readonly error: unknown } | undefined;
+    const begin = (work: Promise<void>): void => {
+      const own = work.catch((error: unknown) => void (failure ??= { error })).finally(() => underway.delete(own));
+      underway.add(own);
+    };
     try {
-      for (;;) {
-        for (let next = 0; ahead.length < mostPiecesAhead && next < mostPiecesAhead; next++) {
-          const { value, done } = pieces.next();
-          if (done !== true) ahead.push(value);
+      for (const kept of waiting) {
+        const { elements, byteLength, isWhole } = kept.coming!.view;
+        if (elements.isOnHost) this.#onHost += byteLength;
+        else this.#fromFiles += byteLength;
+        if (!isWhole) await this.#sendView(kept);
+        let left = byteLength;
+        for (let start = 0; isWhole && start < byteLength && failure === undefined; start += pieceBytes) {
+          const piece = await pieces.take();
+          if (this.#isStopped) throw new InsituError("released", "the session was released while its weights came");
+          const bytes = Math.min(pieceBytes, byteLength - start);
+          const sent = this.#readPart(kept, start, bytes, piece, pieces);
+          begin(sent.then(() => void ((left -= bytes) === 0 && this.#isThere(kept))));
         }
-        const piece = ahead.shift();
-        if (piece === undefined) return;
-        await this.#sendPiece(piece);
+        if (byteLength === 0) this.#isThere(kept);
+        if (failure !== undefined) break;
       }
     } catch (error) {
-      for (const each of waiting) if (each.coming !== undefined) each.buffer.common?.end(false);
-      for (const [key, { buffer, coming }] of this.#kept) {
-        if (coming === undefined) continue;
-        this.#memory.free(buffer);
-        this.#kept.delete(key);
-      }
+      failure ??= { error };
+    }
+    await Promise.all(underway);
+    await pieces.release().catch((error: unknown) => (failure ??= { error }));
+    if (failure === undefined) return;
+    for (const each of waiting) if (each.coming !== undefined) each.buffer.common?.end(false);
+    for (const [key, { buffer, coming }] of this.#kept) {
+      if (coming === undefined) continue;
+      this.#memory.free(buffer);
+      this.#kept.delete(key);
+    }
+    throw failure.error;
+  }
+
+  /** Sends so many bytes of a weight from one on. */
+  async #readPart(kept: Kept, start: number, bytes: number, piece: WeightPiece, pieces: WeightPieces): Promise<void> {
+    const { view, onRead } = kept.coming!;
+    try {
+      await view.elements.read(start, piece.bytes.subarray(0, bytes));
+    } catch (error) {
+      pieces.give(piece);
       throw error;
-    } finally {
-      await Promise.allSettled(ahead.map(({ read }) => read));
     }
+    // Behind the end of the last part come bytes that nobody reads.
+    pieces.send(piece, wholeWords(bytes), start, kept.buffer);
+    onRead?.(bytes);
   }
 
-  /** Begins to read the pieces of weights, one after the other as they are asked for. */
-  *#piecesOf(waiting: readonly Kept[]): Generator<Piece, undefined> {
-    for (const kept of waiting) {
-      const { elements, byteLength, isWhole, type, shape, offset, strides } = kept.coming!.view;
-      if (elements.isOnHost) this.#onHost += byteLength;
-      else this.#fromFiles += byteLength;
-      if (!isWhole) {
-        const read = elements.load().then((all) => new View(type, shape, all, offset, strides));
-        yield { kept, start: 0, isLast: true, read };
-        continue;
-      }
-      for (let start = 0; start < byteLength || start === 0; start += pieceBytes) {
-        const bytes = Math.min(pieceBytes, byteLength - start);
-        const target = this.#pieces.pop() ?? new Uint8Array(pieceBytes);
-        const read = elements.read(start, target.subarray(0, bytes)).then(() => target.subarray(0, bytes));
-        yield { kept, start, isLast: start + bytes === byteLength, read };
-      }
-    }
-    return undefined;
+  /** Brings a view with gaps, or a part of what its file has. */
+  async #sendView(kept: Kept): Promise<void> {
+    const { view, onRead } = kept.coming!;
+    const { type, shape, offset, strides } = view;
+    this.#memory.upload(new View(type, shape, await view.elements.load(), offset, strides), kept.buffer);
+    onRead?.(view.byteLength);
+    this.#isThere(kept);
   }
 
-  async #sendPiece({ kept, start, isLast, read }: Piece): Promise<void> {
-    const piece = await read;
-    const { onRead } = kept.coming!;
-    const { byteLength } = piece;
-    if (piece instanceof View) this.#memory.upload(piece, kept.buffer);
-    else {
-      const whole = new Uint8Array(piece.buffer, 0, pieceBytes);
-      // Behind the end of the last piece come bytes that nobody reads.
-      this.#memory.uploadBytes(whole.subarray(0, wholeWords(byteLength)), start, kept.buffer);
-      this.#pieces.push(whole);
-    }
-    onRead?.(byteLength);
-    if (isLast) {
-      kept.coming = undefined;
-      kept.buffer.common?.end(true);
-    }
-    this.#underway += byteLength;
-    if (this.#underway < mostBytesUnderway) return;
-    this.#underway = 0;
-    const before = this.#taken;
-    this.#taken = this.#memory.device.finish();
-    await before;
+  #isThere(kept: Kept): void {
+    kept.coming = undefined;
+    kept.buffer.common?.end(true);
   }
 
-  /** Brings weights that are not on the host, in the order in which they lie in their files. */
-  async bring(weights: ReadonlyMap<View, string>, onRead: (bytes: number) => void): Promise<void> {
+  /** Brings weights that are not on the host, in the order in which they lie in their files, and does work meanwhile. Nothing else may bring any at that time. */
+  async bring(
+    weights: ReadonlyMap<View, string>,
+    onRead: (bytes: number) => void,
+    meanwhile: () => Promise<void>,
+  ): Promise<void> {
     const absent = [...weights].flatMap(([view, name]) => {
       const own = absentView(view);
       return own === undefined ? [] : [{ view: own, name }];
     });
     for (const { view, name } of absent.sort((a, b) => (a.view.key < b.view.key ? -1 : 1)))
       this.#keep(view, name, onRead);
-    await this.#memory.settle();
-    await this.#arrive();
-    await this.#rest();
+    const settled = this.#memory.settle();
+    const coming = settled.then(() => this.#arrive());
+    coming.catch(() => undefined);
+    this.#bringing = coming;
+    try {
+      await settled;
+      await meanwhile();
+      await coming;
+    } catch (error) {
+      this.stop();
+      await coming.catch(() => undefined);
+      throw error;
+    } finally {
+      this.#bringing = undefined;
+    }
   }
 
   #keep(view: View, name: string, onRead?: (bytes: number) => void): Kept {
@@ -180,14 +185,9 @@ export class DeviceWeights {
     return kept;
   }
 
-  /** Lets go of what is needed while weights come. */
-  async #rest(): Promise<void> {
-    this.#pieces = [];
-    const before = this.#taken;
-    this.#taken = undefined;
-    const isSent = this.#underway > 0;
-    this.#underway = 0;
-    await (isSent ? this.#memory.device.finish() : before);
+  /** What is being brought need not come any more. */
+  stop(): void {
+    this.#isStopped = this.#bringing !== undefined;
   }
 
   /** The form of weights, where it is there. */

@@ -11,10 +11,11 @@ import { Unavailable } from "../unavailable.js";
 import type { WebgpuSettings } from "./settings.js";
 
 /** WebGPU's numbers for what a buffer is used for. */
-export const usage = { mapRead: 1, copySource: 4, copyTarget: 8, uniform: 64, storage: 128 } as const;
+export const usage = { mapRead: 1, mapWrite: 2, copySource: 4, copyTarget: 8, uniform: 64, storage: 128 } as const;
 
-/** WebGPU's number for reading what is mapped. */
+/** WebGPU's numbers for reading what is mapped, and for writing it. */
 export const mapToRead = 1;
+export const mapToWrite = 2;
 
 /** Milliseconds in which a browser that ended a call tells that the device is gone. */
 const mostWaitForLoss = 500;

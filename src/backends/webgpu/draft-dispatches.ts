@@ -67,6 +67,7 @@ export class DraftDispatches {
   /** One that runs have to make, and that no step before asked for. */
   #takeForm(form: RecordedForm, of: readonly Value[]): FormOfRuns | undefined {
     if (form.lasts) {
+      if (this.#session.weights.form(of, form) === undefined) void this.#session.pipelineOf(form.dispatch);
       this.#forms.set(form, { weights: of, form });
       return undefined;
     }

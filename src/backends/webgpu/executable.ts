@@ -17,7 +17,7 @@ import { byteLengthOf } from "../../tensor/element-type.js";
 import { Placed, samePlace } from "../../tensor/placed.js";
 import { elementCount, hostView, View } from "../../tensor/view.js";
 import type { CacheRequest, Executable, MemoryUse, Move, Transfer } from "../backend.js";
-import { bindProgram } from "./binding.js";
+import { bindProgram, foresee } from "./binding.js";
 import { keeping } from "../../webgpu-kernels/tuning.js";
 import type { BoundRun } from "./bound-run.js";
 import { type DevicePlace, devicePlace, isDevicePlace } from "./buffers.js";
@@ -179,6 +179,12 @@ export class WebgpuExecutable implements Executable {
     // Not the result itself: whoever comes next waits for what is resolved here.
     const begun = session.after(async (): Promise<{ readonly landed: Promise<T> }> => {
       session.device.check();
+      if (session.compilingAhead !== undefined) {
+        foresee(session, program, given[0], wantedOf(results));
+        // Its numbers are no sign that they change with every run.
+        session.runs += keeping.lastingRuns + 1;
+        throw new InsituError("invalid-state", "what the run needs is compiled, and nothing is run");
+      }
       await session.memory.settle();
       session.runs++;
       const bound = await this.#boundFor(program, given[0], results);
@@ -226,8 +232,7 @@ export class WebgpuExecutable implements Executable {
     const arena = this.#session.arenaFor(program.arenaBuffers, (at) => largestIn(program, at));
     const known = kept.use((bound) => bound.arena === arena && isBoundTo(bound, inputs, results));
     if (known !== undefined) return known;
-    const wanted = new Map([...results].map(([value, place]) => [value, targetOf(place)]));
-    const bound = await holding(() => bindProgram(this.#session, program, inputs, wanted, arena));
+    const bound = await holding(() => bindProgram(this.#session, program, inputs, wantedOf(results), arena));
     const gone = kept.add(bound);
     gone?.release();
     return bound;
@@ -244,6 +249,9 @@ export class WebgpuExecutable implements Executable {
 /** Where a result is wanted on the device; null for the host. */
 const targetOf = (place: Placed | null | undefined): DevicePlace | null =>
   place instanceof View || place === null || place === undefined ? null : devicePlace(place);
+
+const wantedOf = (results: ReadonlyMap<Value, Placed | null>): ReadonlyMap<Value, DevicePlace | null> =>
+  new Map([...results].map(([value, place]) => [value, targetOf(place)]));
 
 /** True if a program was bound to inputs in these places, and to these results. */
 function isBoundTo(

@@ -40,6 +40,8 @@ export class WebgpuSession {
   readonly bounds: WeakMap<DeviceBuffer, Bounds> = new WeakMap();
   /** Runs that were begun. */
   runs = 0;
+  /** Where runs are not begun, and only have compiled what they need: hears of a pipeline that is asked for. */
+  compilingAhead: ((pipeline: Promise<GPUComputePipeline>) => void) | undefined;
   readonly #fixed = new FixedNumbers();
   /** Steps as kernels recorded them. */
   readonly recorded: RecordedSteps;
@@ -118,6 +120,29 @@ export class WebgpuSession {
         this.device.fail("a copy", error);
         throw error;
       });
+    }
+  }
+
+  /** Brings weights beside what is asked meanwhile, which waits for them where it needs them. Memory is given back once it has ended. */
+  async bringing(bring: () => Promise<void>): Promise<void> {
+    await this.#last;
+    await this.landing(bring());
+  }
+
+  /** Does work whose runs go as far as the pipelines that they need. */
+  async compileAhead(work: () => Promise<void>, tell: (ready: number, total: number) => void): Promise<void> {
+    let [ready, total] = [0, 0];
+    this.compilingAhead = (pipeline) => {
+      tell(ready, ++total);
+      // What does not compile is told whoever runs it.
+      pipeline.then(() => tell(++ready, total)).catch(() => undefined);
+    };
+    try {
+      await work();
+    } finally {
+      this.compilingAhead = undefined;
+      // What there was no memory for is asked for again by whoever needs it.
+      await this.memory.settle().catch(() => undefined);
     }
   }
 
@@ -202,6 +227,7 @@ export class WebgpuSession {
     if (pipeline === undefined) {
       pipeline = pipelineFor(this.device.shared, original);
       this.#pipelinesOf.set(original, pipeline);
+      this.compilingAhead?.(pipeline);
     }
     return pipeline;
   }
@@ -264,6 +290,7 @@ export class WebgpuSession {
 
   /** Gives everything back once all is done that was asked before, and results are where they go; what is asked later is refused. */
   release(): Promise<void> {
+    this.weights.stop();
     this.#releasing ??= this.after(async () => {
       await Promise.allSettled(this.#landing);
       this.#isReleased = true;

@@ -26,6 +26,11 @@ export interface WebgpuSettings {
    * @default true
    */
   readonly subgroupMatrices?: boolean | undefined;
+  /**
+   * Whether `CausalLM.load` compiles the shaders of the first prompt while weights come. They are compiled with the first prompt otherwise.
+   * @default true, and false where a program plays the GPU
+   */
+  readonly compileAhead?: boolean | undefined;
   /** Called while a run waits for its shaders: how many pipelines are compiled, of how many. */
   readonly onPipelines?: ((ready: number, total: number) => void) | undefined;
 }
@@ -35,6 +40,7 @@ const webgpuSettingNames: OptionNames<WebgpuSettings> = {
   subgroups: true,
   f16: true,
   subgroupMatrices: true,
+  compileAhead: true,
   onPipelines: true,
 };
 
@@ -43,10 +49,11 @@ export function readWebgpuSettings(given: unknown = {}): WebgpuSettings {
   if (typeof given !== "object" || given === null)
     throw new InsituError("invalid-argument", `option webgpu must be an object of settings, got ${valueText(given)}`);
   checkOptionNames("option webgpu", given, webgpuSettingNames);
-  const { powerPreference, subgroups, f16, subgroupMatrices, onPipelines } = given as WebgpuSettings;
+  const { powerPreference, subgroups, f16, subgroupMatrices, compileAhead, onPipelines } = given as WebgpuSettings;
   checkFlag("option webgpu.subgroups", subgroups);
   checkFlag("option webgpu.f16", f16);
   checkFlag("option webgpu.subgroupMatrices", subgroupMatrices);
+  checkFlag("option webgpu.compileAhead", compileAhead);
   checkCallback("option webgpu.onPipelines", onPipelines);
   const choices = ["high-performance", "low-power"] as const;
   const preference = choiceOf("option webgpu.powerPreference", powerPreference, choices, "high-performance");
@@ -55,6 +62,7 @@ export function readWebgpuSettings(given: unknown = {}): WebgpuSettings {
     ...(subgroups === false ? { subgroups } : {}),
     ...(f16 === false ? { f16 } : {}),
     ...(subgroupMatrices === false ? { subgroupMatrices } : {}),
+    ...(compileAhead === undefined ? {} : { compileAhead }),
     ...(onPipelines === undefined ? {} : { onPipelines }),
   };
 }

@@ -40,7 +40,11 @@ export function webgpuBackend(kernels: KernelTable<WebgpuKernel>): Backend {
         busyRows: isQuick ? { usual: busyMatrixRows, long: 2 * busyMatrixRows } : { usual: busyRows, long: busyRows },
         lost: session.device.lost,
         checkWeights: (weights) => session.memory.checkWeights(weights, ({ view }) => session.weights.isThere(view)),
-        bringWeights: (weights, onRead) => session.after(() => session.weights.bring(weights, onRead)),
+        bringWeights: (weights, onRead, meanwhile) =>
+          session.bringing(() => session.weights.bring(weights, onRead, meanwhile)),
+        ...((read.compileAhead ?? !device.isSoftware)
+          ? { compileAhead: (work, tell) => session.compileAhead(work, tell) }
+          : {}),
         prepare: (plan: Plan): Executable => new WebgpuExecutable(plan, session),
         release: () => (releasing ??= session.release().finally(leave)),
       };

@@ -2,12 +2,12 @@
  * Warming up: the steps that servers usually run are run once before anybody asks, so that the first texts wait for no shader. They are texts like
  * others, on sequences of their own of which nothing is left: their blocks are free, and no prefix is known by them.
  */
-import { usualCount, usualSequences } from "../cache/usual-count.js";
-import type { Context } from "./context.js";
-import { MadeText } from "./made-text.js";
-import type { PagedRows } from "./paged-rows.js";
+import { usualCount, usualSequences } from "#insitu/cache/usual-count.js";
+import type { Context } from "#insitu/engine/context.js";
+import { MadeText } from "#insitu/engine/made-text.js";
+import type { PagedRows } from "#insitu/engine/paged-rows.js";
 import { readSampling } from "#insitu/choice/sampling.js";
-import type { TokenEngine } from "./token-engine.js";
+import type { TokenEngine } from "#insitu/engine/token-engine.js";
 
 /** What bounds the usual steps. */
 interface StepBounds {

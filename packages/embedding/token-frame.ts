@@ -1,5 +1,5 @@
 /** The special tokens around a text, or around two: as tokenizer.json's post-processor says. Cuts what is too long inside of them. */
-import type { Json } from "./model-folder.js";
+import type { Json } from "#insitu/generate/model-folder.js";
 
 /** Tokens, and which of two texts each belongs to. */
 export interface FramedTokens {

@@ -2,8 +2,8 @@
  * Schemas of libraries by the interface that they share (standardschema.dev): zod, valibot, arktype and others validate values by it, and some tell
  * their JSON Schema. A plain JSON Schema is taken as well.
  */
-import { InsituError } from "../base/error.js";
-import { valueText } from "../base/value-text.js";
+import { InsituError } from "#insitu/base/error.js";
+import { valueText } from "#insitu/base/value-text.js";
 import type { JsonSchema } from "#insitu/choice/constraint.js";
 
 /** What is wrong with a value, and where. */

@@ -2,7 +2,7 @@
  * Names of full blocks that say all that their bytes depend on: a chain of SHA-256 over what the model is, the salt, and all tokens up to the
  * block's end. Two processes that agree on them may share blocks.
  */
-import { sha256 } from "../base/sha256.js";
+import { sha256 } from "#insitu/base/sha256.js";
 
 /** A full block by its name. The names are digests in hexadecimal digits. */
 export interface NamedBlock {

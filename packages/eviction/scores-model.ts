@@ -1,10 +1,10 @@
 /** Model → Model: each Attention hands out its probabilities (qk_matmul_output, mode 3), for policies that go by attention. */
-import { InsituError } from "../base/error.js";
-import { attributes, value } from "../onnx/build.js";
-import { valueText } from "../base/value-text.js";
-import { isModel, type Model } from "../onnx/model.js";
-import { attentionScores } from "./page-names.js";
-import { isCacheAttention } from "./page-trail.js";
+import { InsituError } from "#insitu/base/error.js";
+import { attributes, value } from "#insitu/onnx/build.js";
+import { valueText } from "#insitu/base/value-text.js";
+import { isModel, type Model } from "#insitu/onnx/model.js";
+import { attentionScores } from "#insitu/rewrite/page-names.js";
+import { isCacheAttention } from "#insitu/rewrite/page-trail.js";
 
 /**
  * Adds outputs `attention_scores.L` of [batch, heads, queries, rows] to a model: `InferenceSession.create(path, { change: withAttentionScores })`.
