@@ -68,7 +68,7 @@ interface ManyRowsTuning {
   readonly manyAttentions: number;
   /** Tiles of attention without matrices: the first that fits a workgroup's memory is taken. More rows each use what is loaded more often, and take registers: 8 rows by 16 sides make 13 multiplications a load, 4 by 8 make 10. Not measured. */
   readonly attentionTiles: readonly AttentionTile[];
-  /** Rows of a prompt that one run reads: more keep a device busier, take memory and let others wait. Where subgroups multiply no matrices, and where they do. H200, 2026-11-18: a prompt of 4,096 tokens in runs of 512, 1024, 2048, 4096 takes 88, 76, 67, 60 ms. */
+  /** Rows of a prompt that one run reads: more keep a device busier, take memory and let others wait. Where subgroups multiply no matrices, and where they do. H200, 2026-11-18: a prompt of 4,096 tokens in runs of 512, 1024, 2048, 4096 takes 88, 76, 67, 60 ms; without matrices, 2026-11-19, in runs of 512, 2048, 4096 28 layers take 234, 164, 147 ms. */
   readonly busyRows: number;
   readonly busyMatrixRows: number;
   /** Workgroups of streamed matrices from which on each has fewer loads under way: two steps of it. H200, 2026-11-15. */
