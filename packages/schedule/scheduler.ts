@@ -150,6 +150,13 @@ export class Scheduler {
     }
   }
 
+  /** True if each of these texts may go on by so many tokens without blocks that another one has spoken for, or that are kept for it. */
+  mayRead(ids: readonly string[], count: number): boolean {
+    const texts = ids.map((id) => this.#texts.get(id)!).filter((text) => !this.#isProtected(text));
+    const more = texts.reduce((sum, text) => sum + this.#blocksOf(text.computed + count) - this.#reach(text), 0);
+    return more <= this.#free();
+  }
+
   /** A text is not read after all. */
   skip(id: string): void {
     const text = this.#texts.get(id);

@@ -1,6 +1,6 @@
 // Bundles suites, or programs such as tools/cli/main.ts, into one file each that a machine with nothing but Node can run:
 //   node scripts/bare/bundle.mjs <folder> <suite or program>...
-// The files they read must be there too, at the same place below the root from which the bundle is run.
+// The files they read must be there too, at the same place below the root from which the bundle is run; suites that start threads or processes need dist/.
 import { build } from "esbuild";
 import { readdirSync, readFileSync } from "node:fs";
 import { basename, dirname, relative, resolve } from "node:path";
@@ -39,6 +39,11 @@ const bare = {
           return `({ ${names.join(", ")} })`;
         },
       );
+      // Workers are started from built files, as vitest.config.js has it.
+      if (/\/(src\/platform|packages\/worker)\/node\.ts$/.test(path))
+        text = text
+          .replace('"./kernel-worker-node.js"', '"../../dist/platform/kernel-worker-node.js"')
+          .replace('"./model-worker-node.js"', '"../../dist/worker/model-worker-node.js"');
       // Generated files hold scripts of pages as text: what those say of themselves is theirs.
       if (!path.endsWith(".gen.ts")) text = text.replaceAll("import.meta.url", hereOf(path));
       return { contents: globs.join("\n") + "\n" + text, loader: path.endsWith("ts") ? "ts" : "js" };
@@ -46,14 +51,20 @@ const bare = {
   },
 };
 
+/** What vitest does before each suite. */
+const setups = ["equality-setup", "poison-setup"].map(
+  (name) => `import ${JSON.stringify(`${root}test/support/${name}.ts`)};`,
+);
+
 const runningSuite = (suite) => `
     import { runAll } from "vitest";
-    const { passed, failed } = await runAll();
+    const { passed, failed } = await runAll(${JSON.stringify(resolve(suite))});
     console.log(${JSON.stringify(suite)} + ": " + passed + " passed, " + failed + " failed");
     process.exit(failed > 0 ? 1 : 0);`;
 
 for (const entry of entries) {
-  const contents = `import ${JSON.stringify(resolve(entry))};${isSuite(entry) ? runningSuite(entry) : ""}`;
+  const own = `import ${JSON.stringify(resolve(entry))};`;
+  const contents = isSuite(entry) ? [...setups, own, runningSuite(entry)].join("\n") : own;
   await build({
     stdin: { contents, resolveDir: root, loader: "js" },
     bundle: true,

@@ -1,6 +1,6 @@
 // As much of vitest as the suites for devices use, for machines that have Node and nothing else: see bundle.mjs. Tests run one after the other.
 import * as chai from "chai";
-import { JestAsymmetricMatchers, JestChaiExpect, JestExtend } from "@vitest/expect";
+import { addCustomEqualityTesters, JestAsymmetricMatchers, JestChaiExpect, JestExtend } from "@vitest/expect";
 import { fn, restoreAllMocks, spyOn } from "@vitest/spy";
 
 chai.use(JestExtend);
@@ -20,6 +20,28 @@ for (const name of [
 ])
   Object.defineProperty(expect, name, { get: () => chai.expect[name] });
 expect.hasAssertions = () => {};
+expect.addEqualityTesters = (testers) => addCustomEqualityTesters(testers);
+let testPath = "";
+expect.getState = () => ({ testPath });
+const mostPolls = 2400;
+/** `expect.poll(what).matcher(…)`: until the matcher agrees, or for two minutes. */
+expect.poll = (what) =>
+  new Proxy(
+    {},
+    {
+      get:
+        (_, matcher) =>
+        async (...args) => {
+          for (let at = 1; ; at++)
+            try {
+              return expect(await what())[matcher](...args);
+            } catch (error) {
+              if (at === mostPolls) throw error;
+              await new Promise((resolve) => setTimeout(resolve, 50));
+            }
+        },
+    },
+  );
 expect.fail = (message) => {
   throw new Error(message);
 };
@@ -70,11 +92,33 @@ export const afterAll = (work) => closing.push(work);
 const [before, after] = [[], []];
 export const beforeEach = (work) => before.push(work);
 export const afterEach = (work) => after.push(work);
-/** Tests that ask for its clock fail here. */
-export const vi = { fn, restoreAllMocks, spyOn };
+const real = { setTimeout, clearTimeout };
+let timers = [];
+export const vi = {
+  fn,
+  restoreAllMocks,
+  spyOn,
+  /** Timers that wait for `runAllTimers`, whatever else a test wants to be played. */
+  useFakeTimers() {
+    globalThis.setTimeout = (work) => {
+      const timer = { work, unref() {}, ref() {} };
+      timers.push(timer);
+      return timer;
+    };
+    globalThis.clearTimeout = (timer) => void (timers = timers.filter((other) => other !== timer));
+  },
+  runAllTimers() {
+    while (timers.length > 0) timers.shift().work();
+  },
+  useRealTimers() {
+    timers = [];
+    Object.assign(globalThis, real);
+  },
+};
 
-/** Runs everything that was asked for; how many passed and failed. */
-export async function runAll() {
+/** Runs everything that was asked for by the suite at a path; how many passed and failed. */
+export async function runAll(suite) {
+  testPath = suite;
   let [passed, failed] = [0, 0];
   for (const work of opening) await work();
   for (const { name, body } of queue) {

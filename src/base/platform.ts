@@ -59,6 +59,8 @@ export interface Platform extends Files {
   readonly memoryBytes?: number | undefined;
   /** WebGPU's entry (a `GPU`), where the platform has it; a text says why not. */
   gpu?(): Promise<object | string>;
+  /** Waits for a promise of `gpu`'s that costs something as long as it is waited for; left out where waiting is free. */
+  awaitGpu?<T>(coming: Promise<T>): Promise<T>;
   /** Starts a thread that computes kernels; resolves once it is ready for work. `start` is structured data. */
   startKernelWorker(start: object): Promise<WorkerHandle>;
   /** Resolves once the thread has been back at its event loop, as soon as that can be. */

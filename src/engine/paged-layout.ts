@@ -159,12 +159,8 @@ export class PagedLayout implements Layout, TextBlocks {
   }
 
   mayRepeat({ parts }: Step, count: number): boolean {
-    const { pool } = this.#decoder.pages;
-    const blocks = parts.reduce((sum, { text }) => {
-      const { length } = text.context;
-      return sum + Math.ceil((length + count) / pool.blockSize) - Math.ceil(length / pool.blockSize);
-    }, 0);
-    return this.#decoder.goesAhead && blocks <= pool.room / pool.blockSize && this.#goesOn(parts);
+    const ids = parts.map(({ text }) => text.owner.id);
+    return this.#decoder.goesAhead && this.#scheduler.mayRead(ids, count) && this.#goesOn(parts);
   }
 
   async begin({ lane, parts }: Step, count: number): Promise<BegunRuns> {

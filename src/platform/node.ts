@@ -11,6 +11,7 @@ import { hubNameOf } from "../base/foreign-file.js";
 import { modelPaths } from "../base/model-files.js";
 import type { FolderPlatform, LastingFile, ReadableFile, WorkerHandle } from "../base/platform.js";
 import { readyMessage } from "../backends/wasm/control.js";
+import { awaitCalmly } from "./calm-polling.js";
 import { locationSegments } from "./location.js";
 
 /** Node's read takes fewer than 2 GiB at a time. */
@@ -319,6 +320,7 @@ export const nodePlatform: FolderPlatform = {
   },
   startKernelWorker,
   gpu: () => (gpu ??= openGpu()),
+  awaitGpu: awaitCalmly,
   // Features of V8 that are not there yet have flags, which can be set while it runs.
   breathe: () => new Promise((resolve) => void setImmediate(resolve)),
   switchOn: (feature) => setFlagsFromString(`--experimental-${feature}`),

@@ -135,7 +135,8 @@ export class DeviceShare {
 
   /** The first bytes of a buffer, once all is done that was submitted. */
   async read(buffer: GPUBuffer, size: number): Promise<Uint8Array> {
-    await this.guard(() => buffer.mapAsync(mapToRead, 0, size)).catch((cause: unknown) => this.shared.meaningOf(cause));
+    const mapped = this.guard(() => buffer.mapAsync(mapToRead, 0, size));
+    await this.shared.awaiting(mapped).catch((cause: unknown) => this.shared.meaningOf(cause));
     const bytes = new Uint8Array(buffer.getMappedRange(0, size).slice(0));
     buffer.unmap();
     return bytes;
@@ -143,6 +144,7 @@ export class DeviceShare {
 
   /** Waits until all is done that was submitted. */
   async finish(): Promise<void> {
-    await this.shared.queue.onSubmittedWorkDone().catch((cause: unknown) => this.shared.meaningOf(cause));
+    const done = this.shared.queue.onSubmittedWorkDone();
+    await this.shared.awaiting(done).catch((cause: unknown) => this.shared.meaningOf(cause));
   }
 }

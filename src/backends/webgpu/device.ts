@@ -42,9 +42,19 @@ export class Device {
   #refused: string | undefined;
   /** Resolves once `check` throws. */
   readonly gone: Promise<void>;
+  /** Waits for what takes long, as the platform does. */
+  readonly awaiting: <T>(coming: Promise<T>) => Promise<T>;
 
-  constructor(gpu: GPUDevice, adapter: GPUAdapter, settings: WebgpuSettings, dots: boolean, isImaginary = false) {
+  constructor(
+    gpu: GPUDevice,
+    adapter: GPUAdapter,
+    settings: WebgpuSettings,
+    dots: boolean,
+    { awaitGpu = (coming) => coming }: Pick<Platform, "awaitGpu"> = {},
+    isImaginary = false,
+  ) {
     this.gpu = gpu;
+    this.awaiting = awaitGpu;
     this.isImaginary = isImaginary;
     this.queue = gpu.queue;
     const { subgroupMinSize, subgroupMaxSize, vendor, architecture, description } = adapter.info;
@@ -213,7 +223,8 @@ async function openDevice(platform: Platform, settings: WebgpuSettings): Promise
     })
     .catch((cause: unknown) => unavailable("device", cause));
   const { wgslLanguageFeatures } = found as Partial<GPU>;
-  return new Device(device, adapter, settings, wgslLanguageFeatures?.has("packed_4x8_integer_dot_product") === true);
+  const dots = wgslLanguageFeatures?.has("packed_4x8_integer_dot_product") === true;
+  return new Device(device, adapter, settings, dots, platform);
 }
 
 /** The device for these settings, and what gives it up. */

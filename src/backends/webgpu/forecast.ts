@@ -63,5 +63,5 @@ function imaginaryDevice(): Device {
   };
   const info: Partial<GPUAdapterInfo> = { vendor: "a GPU", architecture: "", description: "" };
   const adapter: Partial<GPUAdapter> = { info: info as GPUAdapterInfo };
-  return new Device(gpu as GPUDevice, adapter as GPUAdapter, {}, false, true);
+  return new Device(gpu as GPUDevice, adapter as GPUAdapter, {}, false, {}, true);
 }

@@ -109,11 +109,9 @@ async function compile(device: Device, name: string, code: string): Promise<GPUC
   const module = gpu.createShaderModule({ label: name, code });
   const failure = gpu.popErrorScope();
   try {
-    return await gpu.createComputePipelineAsync({
-      label: name,
-      layout: "auto",
-      compute: { module, entryPoint: "main" },
-    });
+    return await device.awaiting(
+      gpu.createComputePipelineAsync({ label: name, layout: "auto", compute: { module, entryPoint: "main" } }),
+    );
   } catch (cause) {
     const { messages } = await module.getCompilationInfo().catch((lost: unknown) => device.meaningOf(lost));
     const told = messages.map(({ lineNum, message }) => `line ${lineNum}: ${message}`).join("; ");

@@ -81,7 +81,8 @@ describe.skipIf(noWebgpu !== undefined)(`products on WebGPU${noWebgpu === undefi
           operands: [randomTensor("float16", [m, k], m + k), randomTensor("float16", [k, n], n + k)],
           weights: [1],
           kernel: manyRows("product", "float16", m, !subgroupMatrices),
-          tolerance: tolerances.float16,
+          // In tiles 32 products at a time are added up in float16: some hundred roundings of sums of up to 4, and a million results.
+          tolerance: m > 64 && !subgroupMatrices ? 2.5e-2 : tolerances.float16,
           subgroupMatrices,
         });
   });

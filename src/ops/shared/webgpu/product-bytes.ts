@@ -100,7 +100,9 @@ fn sizeOf(values: vec4f) -> vec4u { return bitcast<vec4u>(values) & vec4u(0x7fff
   let largest = max(max(sizes.x, sizes.y), max(sizes.z, sizes.w));
   let isFinite = largest < 0x7f800000u;
   let top = bitcast<f32>(select(0u, largest, isFinite));
-  let inverse = select(127.0 / top, 0.0, top < 1e-36);
+  // Devices divide by numbers whose inverse is no subnormal: of the largest floats a part.
+  let isLarge = top > 1e37;
+  let inverse = select(select(127.0, 7.9375, isLarge) / select(top, 0.0625 * top, isLarge), 0.0, top < 1e-36);
   ${factors.set("index", "select(notANumber(), top / 127.0, isFinite)")}
   ${range(block / cell)
     .map((at) => target.set(`index * ${block / cell}u + ${at}u`, `vec4u(${words(2 * at)}, ${words(2 * at + 1)})`))
