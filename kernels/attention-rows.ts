@@ -10,8 +10,8 @@
  * Heads are woven in chunks of four, and one of those that are left (`chunkOf`): queries and accumulators of a chunk are [vectors][heads][4 lanes],
  * the head's size rounded up to whole vectors and zero behind its end.
  */
-import { fma, load4, loadTail, sum, sums, zero } from "./simd";
-import { markOf, markRow, markRows } from "./specials";
+import { fma, load4, loadTail, raw4, sum, sums, widen4, zero } from "./simd";
+import { markMet, markOf, markRow, markRows, meet } from "./specials";
 
 /** Keys of a block. */
 export const BLOCK: i32 = 1024;
@@ -58,10 +58,14 @@ export function streamRows(rows: i32, streams: i32): i32 {
 function score2x4<T>(k: usize, span: usize, q: usize, bytes: usize, scores: usize, step: usize): u64 {
   let a0 = zero(), a1 = a0, a2 = a0, a3 = a0, b0 = a0, b1 = a0, b2 = a0, b3 = a0;
   let mark: u64 = 0;
+  let met = a0;
   const end = q + (bytes << 2);
   do {
-    const r0 = load4<T>(k), r1 = load4<T>(k + span);
+    let r0 = raw4<T>(k), r1 = raw4<T>(k + span);
     mark |= markOf<T>(k) | markOf<T>(k + span);
+    met = meet<T>(met, r0, r1);
+    r0 = widen4<T>(r0);
+    r1 = widen4<T>(r1);
     let x = v128.load(q);
     a0 = fma(r0, x, a0);
     b0 = fma(r1, x, b0);
@@ -79,7 +83,7 @@ function score2x4<T>(k: usize, span: usize, q: usize, bytes: usize, scores: usiz
   } while (q < end);
   storeApart(scores, APART, sums(a0, a1, a2, a3));
   storeApart(scores + step, APART, sums(b0, b1, b2, b3));
-  return mark;
+  return mark | markMet<T>(met);
 }
 
 /** Three rows against three queries: k, the one `span` and the one `span2` behind it. */

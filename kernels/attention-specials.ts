@@ -6,7 +6,7 @@ import { wovenStart, wovenStride } from "./attention-decode";
 import { APART } from "./attention-rows";
 import { FLOAT16 } from "./codes";
 import { readOne } from "./float-types";
-import { isSpecial } from "./specials";
+import { hasSpecials, isSpecial } from "./specials";
 
 /**
  * Adds what special elements of `rows` rows give: of keys to the scores, times the woven queries; of values (`adds`) to the woven accumulators, times the
@@ -15,7 +15,7 @@ import { isSpecial } from "./specials";
 export function meetSpecials<T>(
   p: usize, rowBytes: usize, rows: i32, woven: usize, size: i32, heads: i32, scores: usize, adds: bool, skips: bool,
 ): void {
-  if (isFloat<T>() || isSigned<T>()) return; // no row of theirs is marked
+  if (!hasSpecials<T>(p, rowBytes, rows, size)) return; // large numbers are marked too
   for (; rows > 0; rows--, p += rowBytes, scores += 4) {
     for (let i = 0; i < size; i++) {
       if (!isSpecial(p + (<usize>i << 1))) continue;

@@ -3,8 +3,8 @@
  * what is woven are those of attention-rows.ts.
  */
 import { APART, chunkOf, headBytes, streamRows, streamsOf, touch } from "./attention-rows";
-import { fma, load4, loadTail } from "./simd";
-import { markOf, markRow, markRows } from "./specials";
+import { fma, load4, loadTail, raw4, widen4, zero } from "./simd";
+import { markMet, markOf, markRow, markRows, meet } from "./specials";
 
 /** Adds two rows, weighed, to four accumulators. */
 // @ts-ignore: decorator
@@ -17,9 +17,13 @@ function add2x4<T>(v: usize, span: usize, weights: usize, step: usize, sum: usiz
   const b2 = v128.load_splat<f32>(weights, 2 * APART), b3 = v128.load_splat<f32>(weights, 3 * APART);
   const end = sum + (bytes << 2);
   let mark: u64 = 0;
+  let met = zero();
   do {
-    const r0 = load4<T>(v), r1 = load4<T>(v + span);
+    let r0 = raw4<T>(v), r1 = raw4<T>(v + span);
     mark |= markOf<T>(v) | markOf<T>(v + span);
+    met = meet<T>(met, r0, r1);
+    r0 = widen4<T>(r0);
+    r1 = widen4<T>(r1);
     v128.store(sum, fma(r1, b0, fma(r0, a0, v128.load(sum))));
     v128.store(sum, fma(r1, b1, fma(r0, a1, v128.load(sum, 16))), 16);
     v128.store(sum, fma(r1, b2, fma(r0, a2, v128.load(sum, 32))), 32);
@@ -27,7 +31,7 @@ function add2x4<T>(v: usize, span: usize, weights: usize, step: usize, sum: usiz
     sum += 64;
     v += 4 * sizeof<T>();
   } while (sum < end);
-  return mark;
+  return mark | markMet<T>(met);
 }
 
 /** Adds three rows, weighed, to three accumulators: v, the one `span` and the one `span2` behind it. */

@@ -51,10 +51,26 @@ export function largest(a: v128): f32 {
 // @ts-ignore: decorator
 @inline
 export function load4<T>(p: usize): v128 {
+  return widen4<T>(raw4<T>(p));
+}
+
+/** Four elements of type T at p as they lie, one a lane. */
+// @ts-ignore: decorator
+@inline
+export function raw4<T>(p: usize): v128 {
   if (isFloat<T>()) return v128.load(p);
-  if (sizeof<T>() == 1) return fromBytes(v128.load_zero<i32>(p));
-  if (isSigned<T>()) return i32x4.shl(v128.load_ext<u16>(p), 16);
-  return v128.and(i32x4.shl(v128.load_ext<i16>(p), 13), i32x4.splat(<i32>0x8fffe000));
+  if (sizeof<T>() == 1) return v128.load_zero<i32>(p);
+  return isSigned<T>() ? v128.load_ext<u16>(p) : v128.load_ext<i16>(p);
+}
+
+/** What load4 makes of them. */
+// @ts-ignore: decorator
+@inline
+export function widen4<T>(raw: v128): v128 {
+  if (isFloat<T>()) return raw;
+  if (sizeof<T>() == 1) return fromBytes(raw);
+  if (isSigned<T>()) return i32x4.shl(raw, 16);
+  return v128.and(i32x4.shl(raw, 13), i32x4.splat(<i32>0x8fffe000));
 }
 
 /** The first four of the bytes as float32, times `byteGain`: where one instruction brings each to the top of its lane, there they stay. */

@@ -27,14 +27,31 @@ function hasSpecial(p: usize, bytes: usize): bool {
 }
 
 /**
- * What four elements add to a mark, the OR over rows: `isMarked` tells whether one was infinite or NaN. It is counted in whole numbers, for
- * which loops over vectors have units to spare.
+ * What four elements add to a mark, the OR over rows: `isMarked` tells whether one may have been infinite or NaN. It is counted in whole
+ * numbers, for which loops of fused products have units to spare; other loops have registers to spare, and `meet` in its place.
  */
 // @ts-ignore: decorator
 @inline
 export function markOf<T>(p: usize): u64 {
+  if (isFloat<T>() || isSigned<T>() || !ASC_FEATURE_RELAXED_SIMD) return 0;
+  const x = load<u64>(p);
+  return x & (x + x); // the two highest bits of exponents, at the place of the higher one: numbers from 512 on have them too
+}
+
+/** The largest of what was met and of the elements of two vectors as they lie, without their signs. */
+// @ts-ignore: decorator
+@inline
+export function meet<T>(met: v128, raw: v128, raw2: v128): v128 {
+  if (isFloat<T>() || isSigned<T>() || ASC_FEATURE_RELAXED_SIMD) return met;
+  return i16x8.max_u(met, i16x8.shl(i16x8.narrow_i32x4_s(raw, raw2), 1));
+}
+
+/** The mark of what was met. */
+// @ts-ignore: decorator
+@inline
+export function markMet<T>(met: v128): u64 {
   if (isFloat<T>() || isSigned<T>()) return 0;
-  return (load<u64>(p) & 0x7fff7fff7fff7fff) + 0x0400040004000400; // exponents of ones alone reach the sign
+  return v128.any_true(i16x8.ge_u(met, i16x8.splat(<i16>0xf800))) ? u64.MAX_VALUE : 0;
 }
 
 /**
@@ -58,22 +75,19 @@ export function markRows<T>(p: usize, span: usize, p2: usize, span2: usize, size
     a = i16x8.max_u(a, i16x8.shl(i64x2(load<i64>(p), load<i64>(p + span)), 1));
     a = i16x8.max_u(a, i16x8.shl(i64x2(load<i64>(p2), load<i64>(p2 + span2)), 1));
   }
-  return v128.any_true(i16x8.ge_u(a, i16x8.splat(<i16>0xf800))) ? u64.MAX_VALUE : 0;
+  return markMet<T>(a);
 }
 
 /** The mark of a row. */
 export function markRow<T>(p: usize, size: i32): u64 {
   if (isFloat<T>() || isSigned<T>()) return 0;
-  let mark: u64 = 0;
-  for (; size >= 4; size -= 4, p += 8) mark |= markOf<T>(p);
-  for (; size > 0; size--, p += 2) mark |= <u64>((load<u16>(p) & 0x7fff) + 0x400);
-  return mark;
+  return hasSpecial(p, <usize>size << 1) ? u64.MAX_VALUE : 0;
 }
 
 // @ts-ignore: decorator
 @inline
 export function isMarked(mark: u64): bool {
-  return (mark & 0x8000800080008000) != 0;
+  return (mark & 0x4000400040004000) != 0;
 }
 
 // @ts-ignore: decorator

@@ -1,22 +1,13 @@
 /** The tokens of a vocabulary by their bytes: which of them a grammar lets come next is found in one walk over what they begin with. */
 import type { GrammarVocabulary } from "#insitu/engine/constraint.js";
 import { pause } from "#insitu/engine/pause.js";
+import { bytesOfLetters } from "#insitu/text/tokens/byte-letters.js";
 import { compareBytes } from "./automaton.js";
 import { limits, refusal } from "./limits.js";
 import type { Machine, Situation } from "./machine.js";
 
 /** Tokens whose bytes are sorted in before events are served. */
 const tokensAtOnce = 20_000;
-
-/** Letters that stand for bytes in vocabularies of bytes: printable ones for themselves, the others from U+0100 on. */
-const bytesOfLetters: ReadonlyMap<string, number> = (() => {
-  const isPlain = (byte: number): boolean =>
-    (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
-  let others = 0x100;
-  return new Map(
-    Array.from({ length: 256 }, (_, byte) => [String.fromCodePoint(isPlain(byte) ? byte : others++), byte]),
-  );
-})();
 
 function bytesOf(spelling: string, kind: GrammarVocabulary["kind"], encoder: TextEncoder): Uint8Array {
   if (kind === "byte_level") {

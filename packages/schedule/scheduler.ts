@@ -194,7 +194,7 @@ export class Scheduler {
 
   /** A chunk of a text; the others' blocks are taken only from those that do not run now. */
   #readPrompt(text: ScheduledText, most: number, step: Step): void {
-    if (!this.#running.includes(text) || most === 0) return;
+    if (!this.#running.includes(text) || most <= 0) return;
     const count = this.#chunkOf(text, most, step);
     if (count === 0 || !this.#makeRoom(text, count, step, ({ reading }) => reading === 0)) return;
     this.#read(text, count, step);

@@ -92,18 +92,22 @@ export function fill(name: DecoderInput, type: ElementType, reading: Reading): T
   return numbers && integers(name, type, numbers);
 }
 
+/** Numbers up to this many are made bigints one by one: cheaper than asking for the buffer of the array. */
+const fewNumbers = 8;
+
 /** A tensor of whole numbers. */
 export function int64(values: readonly number[], dims: readonly number[]): Tensor {
   const numbers = new BigInt64Array(values.length);
   // By halves where they fit: making a bigint of each is most of the work for tables of pages.
-  const halves = new Int32Array(numbers.buffer);
-  values.forEach((value, at) => {
-    if (!isLittleEndian || value !== (value | 0)) numbers[at] = BigInt(value);
+  const halves = isLittleEndian && values.length > fewNumbers ? new Int32Array(numbers.buffer) : undefined;
+  for (let at = 0; at < values.length; at++) {
+    const value = values[at];
+    if (halves === undefined || value !== (value | 0)) numbers[at] = BigInt(value);
     else {
       halves[2 * at] = value;
       halves[2 * at + 1] = value >> 31;
     }
-  });
+  }
   return new Tensor("int64", numbers, dims);
 }
 
@@ -127,7 +131,8 @@ export function int64Table(rows: readonly (readonly number[])[], columns: number
 
 function integers(name: string, type: ElementType, { dims, at }: Numbers): Tensor {
   const length = dims.reduce((product, dim) => product * dim, 1);
-  const values = Array.from({ length }, (_, index) => at(index));
+  const values: number[] = [];
+  for (let index = 0; index < length; index++) values.push(at(index));
   const wide = type === "int32" ? values.find((value) => value !== (value | 0)) : undefined;
   if (wide !== undefined)
     throw new InsituError("invalid-argument", `input "${name}" is int32, which cannot hold ${wide}`);

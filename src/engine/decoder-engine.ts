@@ -74,7 +74,8 @@ export function pagedEngine(
   const decoder = new PagedDecoder(session, paged, capacity, apart);
   const tokenBudget = chunk ?? decoder.usualTokens;
   const promptBudget = chunk ?? decoder.promptTokens;
-  const settings = { tokenBudget, promptBudget, mostRunning: Infinity, watermark: 0, mostPreemptions: 3 };
+  const learnsBudget = chunk === undefined && decoder.goesAhead;
+  const settings = { tokenBudget, promptBudget, learnsBudget, mostRunning: Infinity, watermark: 0, mostPreemptions: 3 };
   const shape = { capacity, sinks, overwrites: decoder.overwrites, isWhole: true };
   const open = (salt?: string): Context => PagedLayout.open(decoder, shape, salt);
   return {

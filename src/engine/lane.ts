@@ -14,15 +14,17 @@ export class Lane {
   #steps = 0;
   #took = 0;
 
-  /** So many steps have landed at once. */
-  landed(count: number): void {
+  /** So many steps have landed at once that were begun together; the milliseconds that they took. */
+  landed(count: number, since: number): number {
     this.underWay--;
     const now = performance.now();
+    const began = Math.max(this.#at ?? since, since);
     if (this.#at !== undefined) {
       this.#steps = flight.paceMemory * this.#steps + count;
       this.#took = flight.paceMemory * this.#took + (now - this.#at);
     }
     this.#at = this.underWay === 0 ? undefined : now;
+    return now - began;
   }
 
   /** Steps that make up a series, as fast as they come: one while that is not known. */

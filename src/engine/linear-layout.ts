@@ -160,16 +160,17 @@ export class LinearLayout implements Layout {
     const { state, padding, samples } = group;
     const { ragged } = this.#decoder;
     const length = Math.max(...parts.map(({ tokens }) => (tokens === "drawn" ? 1 : tokens.length)));
-    const own = Array.from({ length: samples }, (_, sample) =>
-      parts.find(({ text }) => rowsOf(text).sample === sample),
-    );
+    const [only] = parts;
+    const own: readonly (StepPart | undefined)[] =
+      samples === 1
+        ? [only]
+        : Array.from({ length: samples }, (_, sample) => parts.find(({ text }) => rowsOf(text).sample === sample));
     // One that has ended, or does not read now, needs rows to write to, too.
     if (ragged && samples > 1)
       state.rewind(
         state.lengths.map((rows, sample) => (own[sample] ? rows : Math.min(rows, group.capacity - length * count))),
       );
     const before = state.lengths;
-    const [only] = parts;
     const mostKept = Math.max(...parts.map(({ keep }) => keep));
     const step = {
       tokens: own.map((part) => tokensOf(part, length, ragged)),
@@ -216,7 +217,10 @@ export class LinearLayout implements Layout {
           return rows + (tokens === undefined ? 0 : tokens === "drawn" ? count : tokens.length);
         }),
       );
-    lane.drawn = new Map(parts.flatMap(({ text, wants }) => (wants === "token" ? [[text, rowsOf(text).sample]] : [])));
+    if (this.draws)
+      lane.drawn = new Map(
+        parts.flatMap(({ text, wants }) => (wants === "token" ? [[text, rowsOf(text).sample]] : [])),
+      );
     // Guesses may be wrong: nobody comes back to them.
     if (samples === 1 && only.keep === 1 && only.over === undefined)
       only.text.context.mark(length > 1 ? "text" : "token", only.text.context.length + length * count);
@@ -246,6 +250,7 @@ const paddingOf = (text: EngineText): number => {
 /** So many tokens of a sample: zeros behind its own, or in front of them where all samples have one length. */
 function tokensOf(part: StepPart | undefined, length: number, ragged: boolean): readonly number[] {
   const own = part === undefined || part.tokens === "drawn" ? [] : part.tokens;
+  if (own.length === length) return own;
   const zeros = Array<number>(length - own.length).fill(0);
   return ragged ? [...own, ...zeros] : [...zeros, ...own];
 }

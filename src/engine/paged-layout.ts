@@ -12,7 +12,8 @@ import { Lane } from "./lane.js";
 import { MadeText } from "./made-text.js";
 import type { PagedDecoder, PagedPart, PagedResult } from "./paged-decoder.js";
 import { PagedRows } from "./paged-rows.js";
-import type { BegunRuns, Layout, PartResult, Step, StepPart, StepPlan, TextFailure } from "./step.js";
+import type { BegunRuns, BegunStep, Layout, PartResult, Step, StepPart, StepPlan, TextFailure } from "./step.js";
+import { StepBudget } from "./step-budget.js";
 import type { EngineText } from "./text.js";
 
 /** Slots that texts which do not run leave for those that do, where texts keep states without rows: contexts that wait have one each. */
@@ -22,6 +23,8 @@ const keptSlots = 8;
 export interface PagedSettings extends Omit<SchedulerOptions, "blockSize"> {
   /** Tokens that a run reads at most while no text has begun to come, which would wait for it. */
   readonly promptBudget: number;
+  /** True if what a run reads while texts come may go by how long that takes. */
+  readonly learnsBudget: boolean;
 }
 
 /** Pages, and the texts that lie there. */
@@ -30,15 +33,18 @@ export class PagedLayout implements Layout, TextBlocks {
   readonly goesAhead: boolean;
   readonly #decoder: PagedDecoder;
   readonly #scheduler: Scheduler;
-  /** Tokens that a run reads at most: while texts come, and while none does. */
-  readonly #budgets: readonly [beside: number, alone: number];
+  readonly #budget: StepBudget;
   readonly #lane = new Lane();
   readonly #texts = new Map<string, EngineText>();
   #drawer: TokenDrawer | undefined;
 
-  constructor(decoder: PagedDecoder, { promptBudget, ...settings }: PagedSettings) {
+  constructor(decoder: PagedDecoder, { promptBudget, learnsBudget, ...settings }: PagedSettings) {
     this.#decoder = decoder;
-    this.#budgets = [settings.tokenBudget, promptBudget];
+    this.#budget = new StepBudget(settings.tokenBudget, promptBudget, {
+      learns: learnsBudget,
+      // One token of each text, and as many of prompts.
+      least: Number.isFinite(settings.mostRunning) ? 2 * settings.mostRunning : 0,
+    });
     this.draws = decoder.draws;
     this.goesAhead = decoder.goesAhead;
     const { pool, states } = decoder.pages;
@@ -107,7 +113,7 @@ export class PagedLayout implements Layout, TextBlocks {
       const text = this.#texts.get(id)!;
       return !slides.has(text) && isReady(text);
     };
-    const [beside, alone] = this.#budgets;
+    const { beside, alone } = this.#budget;
     const { parts, admitted, stuck } = this.#scheduler.plan(isPlanned, texts.some(isComing) ? beside : alone);
     for (const { id } of admitted) {
       const text = this.#texts.get(id)!;
@@ -223,6 +229,11 @@ export class PagedLayout implements Layout, TextBlocks {
   settle({ parts }: Step, isBegun: boolean): void {
     if (isBegun) return this.#scheduler.commit();
     for (const { text } of parts) this.#scheduler.skip(text.owner.id);
+  }
+
+  took({ parts }: BegunStep, milliseconds: number): void {
+    const tokens = parts.reduce((sum, part) => sum + (part.tokens === "drawn" ? 1 : part.tokens.length), 0);
+    if (tokens > 2 * parts.length) this.#budget.took(tokens, milliseconds);
   }
 
   get available(): number {

@@ -87,4 +87,6 @@ export interface Layout {
   begin(step: Step, count: number): Promise<BegunRuns>;
   /** Notes what became of a planned step: it was begun, or not. */
   settle(step: Step, isBegun: boolean): void;
+  /** Notes the milliseconds that a step took which has landed. */
+  took?(step: BegunStep, milliseconds: number): void;
 }

@@ -3,6 +3,8 @@
 /** What a stream needs of a tokenizer. */
 export interface TokenDecoder {
   decode(tokens: readonly number[]): string;
+  /** What a token adds to the bytes of a text, or to the text; undefined, or left out, where that depends on the tokens around it. */
+  bytesOf?(token: number): Uint8Array | string | undefined;
 }
 
 /** What bytes become that are no character yet, or never will be. */
@@ -20,24 +22,50 @@ const openTokens = 3 * mostOpen;
 /** Tokens that are decoded together at most, however long no character comes of them. */
 const mostTokens = 2 * (contextTokens + openTokens);
 
+/** Text out of tokens that are bytes. */
+class ByteText {
+  readonly #bytesOf: (token: number) => Uint8Array | string | undefined;
+  readonly #decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+
+  constructor(bytesOf: (token: number) => Uint8Array | string | undefined) {
+    this.#bytesOf = bytesOf;
+  }
+
+  push(token: number): string {
+    const piece = this.#bytesOf(token)!;
+    return typeof piece === "string" ? this.end() + piece : this.#decoder.decode(piece, { stream: true });
+  }
+
+  end(): string {
+    return this.#decoder.decode();
+  }
+}
+
 /** Decodes tokens one by one; characters that several tokens share come with the last of them. */
 export class TextStream {
   readonly #decoder: TokenDecoder;
+  readonly #bytes: ByteText | undefined;
   /** The tokens that are decoded together: those since the last clean cut, and some before it for context. */
-  #tokens: number[];
+  #tokens: number[] = [];
   /** How much of their text was handed out, or belongs to the context. */
-  #told: number;
+  #told = 0;
 
   constructor(decoder: TokenDecoder, prompt: readonly number[] = []) {
     this.#decoder = decoder;
-    this.#tokens = prompt.slice(beginningOfContext(decoder, prompt));
     // A character that the prompt begins and the text ends belongs to the text.
+    if (decoder.bytesOf?.(0) !== undefined) {
+      this.#bytes = new ByteText((token) => decoder.bytesOf!(token));
+      for (const token of prompt.slice(-openTokens)) this.#bytes.push(token);
+      return;
+    }
+    this.#tokens = prompt.slice(beginningOfContext(decoder, prompt));
     const text = decoder.decode(this.#tokens);
     this.#told = text.length - openLength(text);
   }
 
   /** The text that is certain with this token. */
   push(token: number): string {
+    if (this.#bytes !== undefined) return this.#bytes.push(token);
     this.#tokens.push(token);
     const text = this.#decoder.decode(this.#tokens);
     const certain = text.length - openLength(text);
@@ -58,6 +86,7 @@ export class TextStream {
 
   /** What is left at the end: characters that were never finished. */
   end(): string {
+    if (this.#bytes !== undefined) return this.#bytes.end();
     return this.#decoder.decode(this.#tokens).slice(this.#told);
   }
 }

@@ -38,8 +38,9 @@ export class TokenEngine {
   /** Oldest first. */
   #underWay: BegunStep[] = [];
   #turn: Promise<boolean> | undefined;
-  /** Steps that are being begun: what they read stays where it is. */
-  #beginning: Promise<void> | undefined;
+  /** True while steps are being begun: what they read stays where it is. Who waits for that is told. */
+  #isBeginning = false;
+  #waiting: (() => void)[] = [];
 
   constructor(layout: Layout, watch: EngineWatch = {}) {
     this.layout = layout;
@@ -56,13 +57,13 @@ export class TokenEngine {
   /** Ends a text without a further word. */
   leave(text: EngineText): void {
     text.isOver = true;
-    if (this.#beginning === undefined) this.#sweep();
+    if (!this.#isBeginning) this.#sweep();
   }
 
   /** Ends a text without a further word; nothing uses its context any more when this resolves. */
   async quit(text: EngineText): Promise<void> {
     this.leave(text);
-    while (this.#texts.has(text)) await this.#beginning;
+    while (this.#texts.has(text)) await new Promise<void>((resolve) => this.#waiting.push(resolve));
     if (text instanceof MadeText) await this.drafting.gone(text);
   }
 
@@ -82,50 +83,55 @@ export class TokenEngine {
 
   /** One turn: begins what can be begun and lands what was begun first. False where nothing can be done. Turns do not overlap: who asks meanwhile shares one. */
   advance(): Promise<boolean> {
-    return (this.#turn ??= this.#advance().finally(() => void (this.#turn = undefined)));
+    return (this.#turn ??= this.#advance());
   }
 
   async #advance(): Promise<boolean> {
-    while (await this.#begin());
-    const oldest = this.#underWay.shift();
-    if (oldest === undefined) return false;
-    await this.#land(oldest);
-    return true;
+    try {
+      while (await this.#begin());
+      const oldest = this.#underWay.shift();
+      if (oldest === undefined) return false;
+      await this.#land(oldest);
+      return true;
+    } finally {
+      this.#turn = undefined;
+    }
   }
 
   /** Plans steps and begins them; true if more may be begun before anything lands. */
   async #begin(): Promise<boolean> {
     const { layout } = this;
-    const depths = this.#depths();
+    const depths = layout.goesAhead ? this.#depths() : undefined;
     const goesOn = (text: EngineText): boolean => {
       const lane = layout.laneOf(text);
-      return text.isAsked && text.isReady(lane) && lane.underWay < depths.get(lane)!;
+      return text.isAsked && text.isReady(lane) && lane.underWay < (depths?.get(lane) ?? 1);
     };
-    const guessedFor = [...this.#texts].filter((text) => text instanceof MadeText && text.wantsDraft && goesOn(text));
-    if (guessedFor.length > 0) await this.drafting.propose(guessedFor as MadeText[]);
+    const guessedFor: MadeText[] = [];
+    for (const text of this.#texts)
+      if (text instanceof MadeText && text.wantsDraft && goesOn(text)) guessedFor.push(text);
+    if (guessedFor.length > 0) await this.drafting.propose(guessedFor);
     const { steps, failed, stuck } = layout.plan(goesOn);
     for (const { text, error } of failed) this.fail(text, error);
     if (stuck !== undefined && steps.length + this.#underWay.length === 0 && this.#watch.isWaiting?.() !== true) {
       if (this.#watch.makeRoom?.() === true) return true;
       this.fail(stuck.text, stuck.error());
     }
-    let begun = (): void => {};
-    this.#beginning = new Promise((resolve) => (begun = resolve));
+    this.#isBeginning = true;
     try {
       for (const step of steps) await this.#beginStep(step);
     } finally {
-      this.#beginning = undefined;
-      begun();
+      this.#isBeginning = false;
+      for (const told of this.#waiting.splice(0)) told();
       this.#sweep();
     }
     return layout.goesAhead && steps.length > 0;
   }
 
-  /** Steps that may be under way in each lane: fewer where all its texts go on in series. One depth for all: a text that is left out of a step waits for its token. */
+  /** Steps that may be under way in each lane, on a device: fewer where all its texts go on in series. One depth for all: a text that is left out of a step waits for its token. */
   #depths(): ReadonlyMap<Lane, number> {
     const depths = new Map<Lane, number>();
     for (const text of this.#texts) {
-      const own = !this.layout.goesAhead ? 1 : this.#seriesOf(text) > 1 ? flight.seriesDepth : flight.depth;
+      const own = this.#seriesOf(text) > 1 ? flight.seriesDepth : flight.depth;
       const lane = this.layout.laneOf(text);
       if (text.isAsked && !text.isOver) depths.set(lane, Math.max(own, depths.get(lane) ?? 1));
     }
@@ -156,12 +162,13 @@ export class TokenEngine {
     for (const part of parts) part.text.begun(part, count);
     layout.settle(step, true);
     lane.underWay++;
-    this.#underWay.push({ ...step, ...begun, count, since });
+    this.#underWay.push({ lane, parts, results: begun.results, count, since });
     this.#watch.begun?.(step);
   }
 
   /** Steps that are begun at once: more than one where all that is wanted are tokens that the device draws, and they come fast. */
   #countOf(step: Step): number {
+    if (!this.layout.goesAhead) return 1;
     const texts = step.parts.map(({ text }) => text);
     const wanted = Math.min(...texts.map((text) => this.#seriesOf(text)), ...texts.map(mostAhead));
     return wanted > 1 && this.layout.mayRepeat(step, wanted) ? wanted : 1;
@@ -169,7 +176,7 @@ export class TokenEngine {
 
   /** One before the first token has come, since that would wait for the others to be begun; and not more than the text has: it may end soon. */
   #seriesOf(text: EngineText): number {
-    if (!(text instanceof MadeText) || !this.layout.goesAhead || text.made === 0) return 1;
+    if (!(text instanceof MadeText) || text.made === 0) return 1;
     const { series } = this.layout.laneOf(text);
     return text.ask.tokensAtOnce ?? Math.max(1, Math.min(series, Math.floor(text.made / flight.seriesDepth)));
   }
@@ -184,7 +191,8 @@ export class TokenEngine {
       for (const { text } of parts) if (!text.isOver) this.fail(text, error);
       return;
     }
-    lane.landed(count);
+    const took = lane.landed(count, step.since);
+    this.layout.took?.(step, took);
     for (const result of results)
       for (const [at, { text }] of parts.entries())
         try {
@@ -198,14 +206,17 @@ export class TokenEngine {
 
   /** Takes leave of texts that are over. */
   #sweep(): void {
+    let isAnyOver = false;
     for (const text of this.#texts) {
       if (!text.isOver) continue;
+      isAnyOver = true;
       this.#texts.delete(text);
       text.context.forgetAhead();
       if (text instanceof MadeText) this.drafting.left(text);
       this.#watch.left?.(text);
       this.layout.remove(text);
     }
+    if (!isAnyOver) return;
     // What was begun for nobody is not waited for.
     this.#underWay = this.#underWay.filter(({ lane, parts }) => {
       const isWanted = parts.some(({ text }) => !text.isOver);

@@ -46,6 +46,8 @@ export const budget = {
   hostChunk: 128,
   /** On a device while texts come, which wait for the step: what it reads of prompts while none does the device tells. H200: 1,024 tokens behind 8,000 take 35 ms. */
   deviceStep: 1024,
+  /** Milliseconds of such a step at most, once it is known how long tokens take: in more of them prompts are read faster (2,048 tokens take 26, twice 1,024 take 33), and texts that come stand still for so long. H200. */
+  besideMilliseconds: 34,
 } as const;
 
 /** Guesses of a draft model. */

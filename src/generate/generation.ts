@@ -93,7 +93,8 @@ export class Generation implements AsyncIterable<GeneratedToken> {
   #made: PulledText | undefined;
   #text = "";
   #finish: FinishReason = "unfinished";
-  #bytes: ContextBytes = { state: 0, written: 0, moved: 0, copying: 0 };
+  /** What the caches came to: asked while the text is made, and what was noted last after that. */
+  #bytes = (): ContextBytes => ({ state: 0, written: 0, moved: 0, copying: 0 });
   #discarded = 0;
 
   constructor(maker: Maker, source: ContextSource, prompt: readonly number[], options: Generating) {
@@ -107,6 +108,7 @@ export class Generation implements AsyncIterable<GeneratedToken> {
   get summary(): GenerationSummary {
     const decoding = this.#lastToken - this.#firstToken;
     const { mostAhead = 0, guessed = 0, right = 0 } = this.#made?.text.figures ?? {};
+    const bytes = this.#bytes();
     return {
       promptTokens: this.#prompt.length,
       reusedTokens: this.#reused,
@@ -120,10 +122,10 @@ export class Generation implements AsyncIterable<GeneratedToken> {
       tokensInFlight: mostAhead,
       discardedTokens: this.#discarded,
       seed: this.#options.sampling.seed,
-      stateBytes: this.#bytes.state,
-      writtenBytes: this.#bytes.written,
-      movedBytes: this.#bytes.moved,
-      copyingBytes: this.#bytes.copying,
+      stateBytes: bytes.state,
+      writtenBytes: bytes.written,
+      movedBytes: bytes.moved,
+      copyingBytes: bytes.copying,
     };
   }
 
@@ -162,7 +164,7 @@ export class Generation implements AsyncIterable<GeneratedToken> {
     }
     const { context, reused } = taken;
     const before = context.bytes;
-    const note = (): void => void (this.#bytes = differenceOf(context.bytes, before));
+    this.#bytes = () => differenceOf(context.bytes, before);
     this.#reused = reused;
     try {
       const { engine, decoder } = this.#maker;
@@ -171,8 +173,7 @@ export class Generation implements AsyncIterable<GeneratedToken> {
       this.#made = made;
       try {
         for (let next = await made.next(); next !== undefined; next = await made.next()) {
-          note();
-          yield* this.#tell(next);
+          if (this.#hears(next)) yield next.made;
           if (next.end === "context-full" && this.#options.whenFull === "error") throw contextFull(context.capacity);
           this.#options.signal?.throwIfAborted();
         }
@@ -181,13 +182,15 @@ export class Generation implements AsyncIterable<GeneratedToken> {
         await made.leave();
       }
     } finally {
-      note();
+      const bytes = this.#bytes();
+      this.#bytes = () => bytes;
       constraint?.release();
       this.#source.give(context);
     }
   }
 
-  *#tell({ made, isToken, end }: PulledToken): Generator<GeneratedToken, void, undefined> {
+  /** Notes what came; true where it is handed out. */
+  #hears({ made, isToken, end }: PulledToken): boolean {
     if (end !== undefined) this.#finish = finishReasons[end];
     this.#text += made.text;
     if (isToken) {
@@ -195,7 +198,7 @@ export class Generation implements AsyncIterable<GeneratedToken> {
       this.#lastToken = performance.now();
       if (this.#newTokens === 1) this.#firstToken = this.#lastToken;
     }
-    if (isToken || made.text !== "") yield made;
+    return isToken || made.text !== "";
   }
 }
 

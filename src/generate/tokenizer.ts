@@ -94,6 +94,7 @@ export class TextTokenizer implements TokenDecoder {
       const rules = {
         removeSpace: config["remove_space"] === true,
         lowercase: config["do_lowercase_and_remove_accent"] === true,
+        isBytes: (tokenizer as { readonly decoder?: { readonly type?: unknown } | null }).decoder?.type === "ByteLevel",
       };
       return { pipeline: new TokenPipeline(parts, tokens, rules), added: tokens };
     });
@@ -175,6 +176,11 @@ export class TextTokenizer implements TokenDecoder {
     if (!Array.isArray(tokens))
       throw new InsituError("invalid-argument", `tokens must be a list of numbers, got ${valueText(tokens)}`);
     return guarded("the tokenizer cannot write the tokens", () => this.#pipeline.decode(tokens, this.#special));
+  }
+
+  /** For text that comes token by token: what one adds to it, where that does not depend on the others. */
+  bytesOf(token: number): Uint8Array | string | undefined {
+    return this.#pipeline.bytesOf(token, this.#special);
   }
 
   /** The number of a token by its spelling; undefined if it is not in the vocabulary. */

@@ -205,14 +205,14 @@ async function openModel(path: string): Promise<ReadableFile> {
 const lookEvery = 100;
 
 /** Looks without any sign of life after which a worker is given up, and looks in all without it being ready. */
-const mostQuiet = 10;
+const mostQuiet = 20;
 const mostLooks = 600;
 
 /** Milliseconds of processor time between two looks that are a sign of life: a thread that is starting uses them. */
 const leastWork = 1;
 
 /**
- * Calls `fail` when nothing has happened for a second in a process whose worker is to get ready. Returns what ends the watch. Looks that come
+ * Calls `fail` when nothing has happened for two seconds in a process whose worker is to get ready. Returns what ends the watch. Looks that come
  * late do not count: the machine gives this process next to nothing, and so the worker too.
  */
 function watchStart(fail: (reason: string) => void): () => void {

@@ -100,7 +100,9 @@ export class State {
 
   /** Size of all caches at full capacity, in bytes. */
   get byteLength(): number {
-    return [...this.#holdings.values()].reduce((sum, holding) => sum + holding.buffer.byteLength, 0);
+    let bytes = 0;
+    for (const { buffer } of this.#holdings.values()) bytes += buffer.byteLength;
+    return bytes;
   }
 
   /** How many runs used the state, and how many bytes had to be copied. */

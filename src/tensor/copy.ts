@@ -57,6 +57,11 @@ const words = (data: ByteStorage): ByteStorage =>
 export function copyView(from: View, to: View): void {
   if (from.size !== to.size) unreachable(`${from} copied into ${to}`);
   if (from.size === 0) return; // an empty view may begin past the end of its storage
+  // A whole number: positions and lengths, which every run is fed.
+  if (from.size === 1 && from.data instanceof BigInt64Array && to.data instanceof BigInt64Array) {
+    to.data[to.offset] = from.data[from.offset];
+    return;
+  }
   const copy = elementCopier(from, to);
   if (from.contiguous && to.contiguous) return copy(from.offset, to.offset, from.size);
   let { run, source, target } = splitRuns(from, to);

@@ -3,6 +3,7 @@
 // for a device lies in another process.
 import { spawn } from "node:child_process";
 import { createReadStream, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
+import { rm } from "node:fs/promises";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -14,6 +15,7 @@ import { noWebgpu } from "../support/backends.js";
 import { writeRepeatedDecoder } from "../support/repeated-decoder.js";
 import { findChromium } from "./chromium.js";
 import { isolation } from "./server.js";
+import { soak } from "../support/soak.js";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const chromium = findChromium();
@@ -28,16 +30,18 @@ const sizes = {
   vocabulary: 1024,
 };
 
-/** A page that loads the model, reads a prompt and tells the logits, or what went wrong. */
+/** A page that loads the model, reads a prompt, of one token where a program plays the GPU, and tells the logits, or what went wrong. */
 const html = `<!doctype html><title>memory</title><link rel="icon" href="data:,"><script type="module">
   import { InferenceSession, Tensor } from "/dist/browser/insitu.js";
-  const ids = (...values) => new Tensor("int64", BigInt64Array.from(values, BigInt), [1, values.length]);
+  const ids = (values) => new Tensor("int64", BigInt64Array.from(values, BigInt), [1, values.length]);
   try {
     await fetch("/begins");
     const options = JSON.parse(decodeURIComponent(location.search.slice(1)));
     const session = await InferenceSession.create("/model/model.onnx", options);
     const state = session.createState({ dims: { batch: 1, capacity: 8 } });
-    const { logits } = await session.run({ input_ids: ids(3, 1, 4), position_ids: ids(0, 1, 2) }, { state });
+    const prompt = options.backend === "webgpu" && !${soak} ? [3] : [3, 1, 4];
+    const fed = { input_ids: ids(prompt), position_ids: ids(prompt.map((_, at) => at)) };
+    const { logits } = await session.run(fed, { state });
     await fetch("/ends", { method: "POST", body: JSON.stringify([...logits.data.slice(-8)]) });
   } catch (error) {
     await fetch("/ends", { method: "POST", body: JSON.stringify(String(error)) });
@@ -131,7 +135,8 @@ describe.skipIf(chromium === undefined || process.platform !== "linux")("memory 
       await over;
       server.closeAllConnections();
       server.close();
-      rmSync(profile, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+      // Its other processes end behind it, and write until then.
+      await rm(profile, { recursive: true, force: true, maxRetries: 40, retryDelay: 100 });
     }
   }
 

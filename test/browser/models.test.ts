@@ -188,7 +188,7 @@ describe.skipIf(chromium === undefined)("models in a browser", () => {
       return true;
     };
     void tell(page, name, { hub: { hubUrl: hub.url } }).catch(() => undefined);
-    await expect.poll(async () => (await kept(page)).used, { timeout: 20_000 }).toBeGreaterThan(8 * 2 ** 20);
+    await expect.poll(async () => (await kept(page)).used).toBeGreaterThan(8 * 2 ** 20);
     await page.close();
     hub.answer = undefined;
     hub.requests.length = 0;
@@ -258,7 +258,7 @@ describe.skipIf(chromium === undefined)("models in a browser", () => {
   test.skipIf(noWebgpu !== undefined)("a GPU that is lost: the model is loaded again, from storage", async () => {
     const page = await visit();
     const options = { backend: "webgpu", hub: { hubUrl: hub.url } };
-    expect(await tell(page, name, options)).toBe(story);
+    expect(await tell(page, name, { hub: { hubUrl: hub.url } })).toBe(story);
     await page.evaluate(
       async ([source, how]) => {
         const { CausalLM: Model } = globalThis.insitu;
@@ -282,7 +282,7 @@ describe.skipIf(chromium === undefined)("models in a browser", () => {
       [prompt, told] as const,
     );
     expect(lost).toMatch(/^device-lost: /);
-    await expect.poll(() => tell(page, name, options), { timeout: 20_000 }).toBe(story);
+    await expect.poll(() => tell(page, name, options)).toBe(story);
     expect(hub.requests).toEqual([]);
   });
 

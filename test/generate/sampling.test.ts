@@ -29,6 +29,16 @@ const close = (actual: readonly number[], wanted: readonly number[]): void =>
 describe("distributions", () => {
   const all = [0, 1, 2, 3, 4, 5];
   test("temperature 0 takes the first of the likeliest", () => expect(frequencies({}, 10)[1]).toBe(1));
+  test("temperature 0 finds it wherever it stands, beside NaN too", () => {
+    for (let length = 1; length <= 14; length++)
+      for (let at = 0; at < length; at++)
+        for (const other of [NaN, -Infinity, -2]) {
+          const from = new Float32Array(length).fill(other);
+          from.fill(-1, at, Math.min(length, at + 6));
+          expect(frequencies({}, 1, from)[at], `${length} logits, ${other} but from ${at} on`).toBe(1);
+        }
+    expect(() => frequencies({}, 1, new Float32Array(5).fill(NaN))).toThrow(/the largest is NaN/);
+  });
   test("temperature 1 is the model's own", () => close(frequencies({ temperature: 1 }), expected(all)));
   test("a high temperature is flatter", () => close(frequencies({ temperature: 3 }), expected(all, 3)));
   test("top-k, with a tie at its edge", () => {

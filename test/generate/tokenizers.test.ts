@@ -43,6 +43,36 @@ describe.each(Object.entries(tokenizerStyles))("%s", (_, style) => {
 
 const gpt2 = tokenizerStyles["GPT-2"];
 
+test("letters that stand for bytes are decoded token by token, as all of them at once", async () => {
+  const added = [
+    { id: 900, content: "<tool>", special: false },
+    { id: 901, content: "<end>", special: true },
+  ];
+  const tokenizer = await TextTokenizer.load({
+    tokenizer: { ...gpt2, added_tokens: [...gpt2.added_tokens, ...added] },
+  });
+  let decoded = 0;
+  const watched = {
+    decode(tokens: readonly number[]) {
+      decoded++;
+      return tokenizer.decode(tokens);
+    },
+    bytesOf: (token: number) => tokenizer.bytesOf(token),
+  };
+  const tokens = texts.flatMap((text) => [...tokenizer.encode(text), 900, 901]);
+  // Half a character before a token that was added, and numbers that are no token.
+  const broken = [...tokens, ...tokenizer.encode("😀").slice(0, 1), 900, 123_456, 901, ...tokens.slice(0, 3)];
+  for (const all of [tokens, broken]) {
+    const stream = new TextStream(watched, []);
+    expect(all.map((token) => stream.push(token)).join("") + stream.end()).toBe(tokenizer.decode(all));
+  }
+  expect(decoded).toBe(0);
+  const other = await TextTokenizer.load({
+    tokenizer: tokenizerStyles["Llama 2"],
+  });
+  expect(other.bytesOf(5)).toBeUndefined();
+});
+
 /** The shapes of published templates: roles in tags, a system message folded in or refused, tools as JSON. */
 const chatMl = `{%- if tools %}{{- '<|im_start|>system\\n' }}
 {%- if messages[0].role == 'system' %}{{- messages[0].content + '\\n\\n' }}{%- endif %}

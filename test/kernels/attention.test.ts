@@ -340,6 +340,31 @@ for (const variant of variants) {
       }
   });
 
+  test(`decode takes the largest numbers of a float16 cache for what they are, ${variant}`, () => {
+    for (const heads of [1, 2, 3, 4, 5, 8])
+      for (const size of [6, 8, 64])
+        for (const large of [0x6000, 0xe000, 0x7bff, 0xfbff]) {
+          const capacity = 23;
+          const [key, value] = [
+            new Uint16Array(capacity * size).fill(large),
+            new Uint16Array(capacity * size).fill(0x3c00),
+          ];
+          for (let row = 0; row < capacity; row++) value[row * size + 5] = large;
+          const bench = new Workbench(variant, 4);
+          const output = bench.reserve(heads * size * 4, 4);
+          const query = bench.place(new Float32Array(heads * size).fill(1e-3), 4);
+          const shape = { batch: 1, heads, kvHeads: 1, queries: 1, size, capacity };
+          const job = plainJob(shape, { query, key: bench.place(key, 4), value: bench.place(value, 4), output });
+          bench.run("attentionDecode", { ...job, cacheType: elementCode.float16 }, [
+            { at: output, bytes: heads * size * 4 },
+          ]);
+          const number = (large & 0x8000 ? -1 : 1) * ((large & 0x7fff) === 0x6000 ? 512 : 65504);
+          // As shares of what they should be.
+          const made = bench.floats(output, heads * size).map((sum, i) => (i % size === 5 ? sum / number : sum));
+          expectClose(made, new Float32Array(made.length).fill(1), 1e-5, `${heads} heads of ${size}, ${number}`);
+        }
+  });
+
   for (const seed of seeds) {
     test(`decode attention, ${variant}, seed ${seed}`, () => {
       const random = new Random(seed);

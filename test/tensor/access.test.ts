@@ -135,6 +135,19 @@ describe("integers for indices", () => {
     expectError(() => readIntegers(of(2n ** 60n)), "invalid-argument", /the integer 1152921504606846976 is too large/);
   });
 
+  test("come alike whether they are few or many, from wherever they lie", () => {
+    const values = [0n, -1n, 2n ** 31n, -(2n ** 31n) - 1n, 2n ** 32n, 2n ** 53n - 1n, 1n - 2n ** 53n, 7n];
+    for (const copies of [1, 5]) {
+      const data = BigInt64Array.from(Array.from({ length: copies }, () => values).flat());
+      const numbers = Array.from(data, Number);
+      expect(readIntegers(new View("int64", [data.length], data))).toEqual(numbers);
+      expect(readIntegers(new View("int64", [data.length - 3], data, 3))).toEqual(numbers.slice(3));
+      expect(readIntegers(new View("int64", [4], data, 1, [2]))).toEqual([1, 3, 5, 7].map((at) => numbers[at]));
+    }
+    expect(readIntegers(new View("uint64", [1], BigUint64Array.of(2n ** 53n - 1n)))).toEqual([2 ** 53 - 1]);
+    expect(readIntegers(View.allocate("int64", [0]))).toEqual([]);
+  });
+
   test("go into any integer type", () => {
     for (const type of ["int64", "int32", "uint8", "int4"] as const) {
       const view = View.allocate(type, [3]);

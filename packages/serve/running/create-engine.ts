@@ -12,7 +12,7 @@ import { TextEngine } from "./text-engine.js";
 
 /** How an engine works. */
 export interface EngineOptions {
-  /** Tokens that a run reads at most: 256 where left out; 1024 on a GPU, and 2048 on a fast one while no text streams. Prompts are read in chunks of at most so many. */
+  /** Tokens that a run reads at most: 256 where left out; on a GPU up to 2048, and while texts stream as many as take 34 ms. Prompts are read in chunks of at most so many. */
   readonly tokenBudget?: number;
   /** Texts that run at a time: 16 where left out, and 64 on a GPU. */
   readonly mostRunning?: number;
@@ -63,6 +63,7 @@ export function createEngine(model: EngineModel, options: EngineOptions = {}): E
   const settings = {
     tokenBudget,
     promptBudget,
+    learnsBudget: options.tokenBudget === undefined && decoder.goesAhead,
     mostRunning,
     mostWaiting,
     watermark,

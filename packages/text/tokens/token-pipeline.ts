@@ -3,6 +3,7 @@
  * around a text, decoder. The order of things is here, because it must know where each character of a text comes from.
  */
 import { InsituError } from "#insitu/base/error.js";
+import { bytesOfLetters } from "./byte-letters.js";
 import { BoundedPattern } from "../patterns/bounded-pattern.js";
 import { PatternWork } from "../patterns/limits.js";
 import { type AddedToken, type Allows, allowsAll, type Section, TokenSplitter } from "./added-tokens.js";
@@ -40,6 +41,8 @@ export interface TokenizerParts {
 interface TextRules {
   readonly removeSpace: boolean;
   readonly lowercase: boolean;
+  /** True if letters stand for bytes, and a text is what its tokens' bytes are, one behind the other. */
+  readonly isBytes: boolean;
 }
 
 /** How a text becomes tokens. */
@@ -58,6 +61,7 @@ export class TokenPipeline {
   readonly #work = new PatternWork();
   readonly #added = new Map<string, AddedToken>();
   readonly #addedById = new Map<number, AddedToken>();
+  readonly #bytes = new Map<number, Uint8Array | string>();
   readonly #plain: TokenSplitter;
   readonly #normalized: TokenSplitter;
   /** The pattern that splits a text first, where nothing else does. */
@@ -136,6 +140,20 @@ export class TokenPipeline {
     const text = decoder(spellings);
     const { end_of_word_suffix: suffix } = decoder;
     return suffix ? text.replaceAll(suffix, () => " ").trim() : text;
+  }
+
+  /** What a token adds to the bytes of a text, or to the text where it was added as it is; undefined where that depends on the tokens around it. */
+  bytesOf(token: number, skips: ReadonlySet<string>): Uint8Array | string | undefined {
+    if (!this.#rules.isBytes || this.#parts.model.end_of_word_suffix) return undefined;
+    let piece = this.#bytes.get(token);
+    if (piece === undefined) {
+      const spelling = this.spellingOf(token) ?? this.#parts.model.unk_token ?? undefined;
+      if (spelling === undefined || skips.has(spelling)) piece = new Uint8Array();
+      else if (this.#added.has(spelling)) piece = spelling;
+      else piece = Uint8Array.from(spelling, (letter) => bytesOfLetters.get(letter) ?? 0);
+      this.#bytes.set(token, piece);
+    }
+    return piece;
   }
 
   tokenOf(spelling: string): number | undefined {
