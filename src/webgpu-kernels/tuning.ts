@@ -44,11 +44,22 @@ export interface Tile {
   readonly across: number;
 }
 
-/** A tile of attention: invocations of `lines` rows of queries times `sides` that share each, with so many rows each and four keys. Fewer rows where heads are larger than 128. */
+/**
+ * A tile of attention: invocations of `lines` rows of queries times `sides` that share each, with so many rows each and four keys, or so many. Fewer rows where
+ * heads are larger than 128. `chunk` vectors of 16 bytes of each query and key are staged at once.
+ */
 export interface AttentionTile {
   readonly lines: number;
   readonly sides: number;
   readonly rowsEach: number;
+  readonly chunk: number;
+}
+
+/** The same in float16: `run` vectors of those are added up before float32 takes their sums, and the values of `step` keys, which are staged at once. */
+export interface AttentionHalvesTile extends AttentionTile {
+  readonly keysEach: 4 | 8;
+  readonly run: number;
+  readonly step: number;
 }
 
 /** Products of many rows: `product-tiles.ts`, `product-slices.ts`, `product-matrices.ts`. */
@@ -58,7 +69,7 @@ interface ManyRowsTuning {
   /** Tiles in float32 and in float16, tried in this order: the first that makes enough is taken. Larger ones read operands less often and take registers from others. H200, 2026-11-18, by `tiles.mjs`, 4,096 rows, 1,024 to 4,096: in float32 39 TFLOP/s of the first and 30 of 64 by 64, in float16 49 and 34. */
   readonly floatTiles: readonly Tile[];
   readonly halfTiles: readonly Tile[];
-  /** The same in bytes, of 32 of k at a time. They are listed where `dot4I8Packed` is one instruction; where a device spells it out in many, which nothing tells, a row without any is faster. H200, as above: 74 TFLOP/s of the first and 43 of the second. */
+  /** The same in bytes, of 32 of k at a time. They are listed where `dot4I8Packed` is one instruction; where a device spells it out in many, which nothing tells, a row without any is faster. H200, 2026-11-19, the four products of a layer by `layers.mjs`: 4,096 rows take 1.83 ms with the first and 1.89 with the second, 512 rows 0.35 and 0.29. */
   readonly byteTiles: readonly Tile[];
   /** Workgroups from which on split-K takes 32 columns each, else 16. H200, 2026-11-15. */
   readonly enoughSlices: number;
@@ -66,9 +77,10 @@ interface ManyRowsTuning {
   readonly enoughMatrixTiles: number;
   /** Workgroups from which on attention in matrices takes 128 rows each, else 64: twice the rows share what is brought in. H200, 2026-11-18: 2,048 queries over 32,768 keys 5.6 to 4.5 ms, 512 over 4,096 0.18 to 0.29. */
   readonly manyAttentions: number;
-  /** Tiles of attention without matrices: the first that fits a workgroup's memory is taken. More rows each use what is loaded more often, and take registers: 8 rows by 16 sides make 13 multiplications a load, 4 by 8 make 10. Not measured. */
+  /** Tiles of attention without matrices, in float32 and in float16: the first that fits a workgroup's memory is taken. Larger ones use what is loaded more often, and take registers. H200, 2026-11-19, 4,096 queries of 16 heads of 128: in float32 2.8 ms, with the second 2.9, in float16 1.9 ms and 2.2 with the last. */
   readonly attentionTiles: readonly AttentionTile[];
-  /** Rows of a prompt that one run reads: more keep a device busier, take memory and let others wait. Where subgroups multiply no matrices, and where they do. H200, 2026-11-18: a prompt of 4,096 tokens in runs of 512, 1024, 2048, 4096 takes 88, 76, 67, 60 ms. */
+  readonly attentionHalvesTiles: readonly AttentionHalvesTile[];
+  /** Rows of a prompt that one run reads: more keep a device busier, take memory and let others wait. Where subgroups multiply no matrices, and where they do. H200, 2026-11-18: a prompt of 4,096 tokens in runs of 512, 1024, 2048, 4096 takes 88, 76, 67, 60 ms; without matrices, 2026-11-19, in runs of 512, 2048, 4096 28 layers take 200, 135, 121 ms. */
   readonly busyRows: number;
   readonly busyMatrixRows: number;
   /** Workgroups of streamed matrices from which on each has fewer loads under way: two steps of it. H200, 2026-11-15. */
@@ -120,16 +132,23 @@ export const usualTuning: Tuning = {
       { rows: 32, columns: 32, depth: 32, down: 8, across: 8 },
     ],
     byteTiles: [
-      { rows: 128, columns: 128, depth: 32, down: 16, across: 16 },
-      { rows: 64, columns: 64, depth: 32, down: 8, across: 8 },
+      { rows: 128, columns: 64, depth: 32, down: 16, across: 8 },
+      { rows: 64, columns: 64, depth: 32, down: 16, across: 8 },
       { rows: 32, columns: 32, depth: 32, down: 8, across: 8 },
     ],
     enoughSlices: 96,
     enoughMatrixTiles: 96,
     manyAttentions: 192,
     attentionTiles: [
-      { lines: 8, sides: 16, rowsEach: 8 },
-      { lines: 16, sides: 8, rowsEach: 4 },
+      { lines: 8, sides: 16, rowsEach: 8, chunk: 8 },
+      { lines: 8, sides: 16, rowsEach: 4, chunk: 4 },
+      { lines: 16, sides: 8, rowsEach: 4, chunk: 8 },
+    ],
+    attentionHalvesTiles: [
+      { lines: 16, sides: 16, rowsEach: 4, keysEach: 8, chunk: 4, run: 4, step: 32 },
+      { lines: 16, sides: 16, rowsEach: 4, keysEach: 4, chunk: 8, run: 4, step: 32 },
+      { lines: 8, sides: 16, rowsEach: 4, keysEach: 8, chunk: 2, run: 2, step: 16 },
+      { lines: 8, sides: 16, rowsEach: 4, keysEach: 4, chunk: 4, run: 4, step: 16 },
     ],
     busyRows: 512,
     busyMatrixRows: 2048,

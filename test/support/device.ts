@@ -5,14 +5,18 @@ import { writeModel } from "../../src/onnx/write.js";
 import { nodePlatform } from "../../src/platform/node.js";
 import { noWebgpu } from "./backends.js";
 
-/** True where subgroups of the device multiply matrices together. */
-export const hasSubgroupMatrices: boolean = await findSubgroupMatrices();
+const found = await features();
 
-async function findSubgroupMatrices(): Promise<boolean> {
+/** True where subgroups of the device multiply matrices together. */
+export const hasSubgroupMatrices: boolean = found.has("chromium-experimental-subgroup-matrix");
+
+/** True where shaders compute in float16. */
+export const hasHalves: boolean = found.has("shader-f16");
+
+async function features(): Promise<ReadonlySet<string>> {
   const gpu = noWebgpu === undefined ? await nodePlatform.gpu?.() : undefined;
   const adapter = typeof gpu === "object" ? await (gpu as GPU).requestAdapter() : null;
-  const features: ReadonlySet<string> = adapter?.features ?? new Set();
-  return features.has("chromium-experimental-subgroup-matrix");
+  return adapter?.features ?? new Set();
 }
 
 /** Opens the device; the function lets go of it. */

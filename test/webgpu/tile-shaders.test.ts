@@ -45,11 +45,11 @@ function dispatchesOf(type: "float16" | "float32", kind: WeightKind, device: Dev
   return recorder.dispatches;
 }
 
-const sizes: Readonly<Record<string, number>> = { vec4f: 16, "vec4<f16>": 8, vec4u: 16, f32: 4, vec2i: 8 };
+const sizes: Readonly<Record<string, number>> = { vec4f: 16, "vec4<f16>": 8, vec4u: 16, f32: 4, vec2i: 8, vec2u: 8 };
 
 /** Bytes of a shader's arrays in workgroup memory. */
 const bytesOf = (code: string): number =>
-  [...code.matchAll(/var<workgroup> \w+: array<(vec4f|vec4<f16>|vec4u|f32|vec2i), (\d+)>/g)].reduce(
+  [...code.matchAll(/var<workgroup> \w+: array<(vec4f|vec4<f16>|vec4u|vec2u|f32|vec2i), (\d+)>/g)].reduce(
     (sum, [, type, count]) => sum + sizes[type] * Number(count),
     0,
   );
@@ -81,6 +81,43 @@ test.skipIf(!hasDawn)("attention compiles, with subgroups and without, and fits"
           counts.add(/staged: array<vec4f, \d+>/.exec(code)![0]);
         }
   // Larger memories have larger tiles.
+  expect(counts.size).toBeGreaterThan(2);
+  device.release();
+});
+
+test.skipIf(!hasDawn)("attention in float16 compiles and fits", async () => {
+  const device = await NullDevice.open();
+  const heads = (count: number, rows: number, size: number): ReturnType<typeof headsOf> =>
+    headsOf(operand("float16", [1, count, rows, size]), count);
+  const lasting = { lengths: undefined, past: 20, causal: true, left: -1, right: -1, window: -1, scale: 0.1 };
+  const counts = new Set<string>();
+  for (const workgroupBytes of [least, 2 * least])
+    for (const subgroup of [32, 8, undefined])
+      for (const size of [8, 64, 80, 128, 256, 512]) {
+        const recorder = new CallRecorder({ ...traits, subgroup, workgroupBytes }, new Set());
+        const [query, key] = [heads(4, 20, size), heads(2, 40, size)];
+        const work = {
+          ...lasting,
+          query,
+          key,
+          value: key,
+          output: query,
+          mask: undefined,
+          softcap: 0,
+          sink: undefined,
+        };
+        const told = `heads of ${size}, subgroups of ${subgroup}, ${workgroupBytes} bytes`;
+        recordPrefill(work, recorder);
+        const [dispatch] = recorder.dispatches;
+        expect(dispatch.name, told).toBe("attentionInHalves");
+        expect(dispatch.extensions, told).toContain("f16");
+        expect(await device.messagesOf(dispatch), told).toEqual([]);
+        expect(bytesOf(dispatch.code), told).toBeLessThanOrEqual(workgroupBytes);
+        counts.add(/staged: array<vec4u, \d+>/.exec(dispatch.code)![0]);
+        for (const other of [{ softcap: 3 }, { query: heads(4, 20, size + 4) }])
+          recordPrefill({ ...work, ...other }, recorder);
+        for (const other of recorder.dispatches.slice(1)) expect(other.name, told).toBe("attentionPrefill");
+      }
   expect(counts.size).toBeGreaterThan(2);
   device.release();
 });

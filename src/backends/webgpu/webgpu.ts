@@ -37,7 +37,9 @@ export function webgpuBackend(kernels: KernelTable<WebgpuKernel>): Backend {
       let releasing: Promise<void> | undefined;
       return {
         describe: () => session.describe(),
-        busyRows: isQuick ? { usual: busyMatrixRows, long: 2 * busyMatrixRows } : { usual: busyRows, long: busyRows },
+        busyRows: isQuick
+          ? { usual: busyMatrixRows, long: 2 * busyMatrixRows }
+          : { usual: busyRows, long: 4 * busyRows },
         lost: session.device.lost,
         checkWeights: (weights) => session.memory.checkWeights(weights, ({ view }) => session.weights.isThere(view)),
         bringWeights: (weights, onRead, meanwhile) =>

@@ -5,7 +5,7 @@ import { float } from "../../../src/onnx/build.js";
 import { numberWriter } from "../../../src/tensor/access.js";
 import { View } from "../../../src/tensor/view.js";
 import { noWebgpu } from "../../support/backends.js";
-import { hasSubgroupMatrices, keepDevice } from "../../support/device.js";
+import { hasHalves, hasSubgroupMatrices, keepDevice } from "../../support/device.js";
 import { differenceOf, integers, type OneNode, randomFrom, randomNumbers } from "./one-node.js";
 
 const tolerances = { float32: 2e-5, float16: 6e-3, bfloat16: 5e-2 };
@@ -191,8 +191,8 @@ describe.skipIf(noWebgpu !== undefined)("GroupQueryAttention on WebGPU", () => {
     },
     { type: "float16", size: 32, heads: 4, shared: 2, attrs: { local_window_size: 20 }, rotary: true, sink: true },
   ])("prompts: $type, heads of $size, $heads to $shared", async (form) => {
-    const inMatrices = hasSubgroupMatrices && form.type === "float16";
-    const kernel = inMatrices ? "attentionInMatrices" : "attentionPrefill";
+    const inHalves = hasSubgroupMatrices ? "attentionInMatrices" : hasHalves ? "attentionInHalves" : "attentionPrefill";
+    const kernel = form.type === "float16" ? inHalves : "attentionPrefill";
     expect(await problemsOf(form, many, [kernel, "appendRows"])).toEqual([]);
   });
 });

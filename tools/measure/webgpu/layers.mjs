@@ -1,6 +1,6 @@
 // Layers of a decoder in Qwen3-0.6B's shape through a session on WebGPU, their caches held by a state: the time of a run, and the GPU's time by kernel, each
 // dispatch in a pass of its own, which adds some microseconds to each. Random weights; no embedding and no head.
-// Usage: node tools/measure/webgpu/layers.mjs [--layers 4] [--bits 16|4] [--accuracy 0|4] [--attention lines,sides,rows] [--without-matrices] [--without-f16] <batch>x<tokens>@<context> …
+// Usage: node tools/measure/webgpu/layers.mjs [--layers 4] [--bits 16|4] [--accuracy 0|4] [--attention lines,sides,rows[,chunk]] [--without-matrices] [--without-f16] <batch>x<tokens>@<context> …
 // For instance 1x4096@0 for a prompt, 32x1@1024 for a step of a batch. On NVIDIA timestamps are exact to 100 microseconds unless Dawn is told otherwise.
 import { globals } from "webgpu";
 import { InferenceSession, Tensor } from "../../../dist/index.node.js";
@@ -157,10 +157,10 @@ async function timed(run) {
   return table;
 }
 
-// The tile of attention without matrices, in place of those that the table has.
+// The tile of attention in float32, in place of those that the table has.
 if (attention !== "") {
-  const [lines, sides, rowsEach] = attention.split(",").map(Number);
-  usualTuning.manyRows.attentionTiles.splice(0, Infinity, { lines, sides, rowsEach });
+  const [lines, sides, rowsEach, chunk = 8] = attention.split(",").map(Number);
+  usualTuning.manyRows.attentionTiles.splice(0, Infinity, { lines, sides, rowsEach, chunk });
 }
 const settings = {
   webgpu: { ...(without ? { subgroupMatrices: false } : {}), ...(withoutHalves ? { f16: false } : {}) },

@@ -47,7 +47,8 @@ function sizesOf({ query, value }: AttentionWork, shape: Shape, matrix: Subgroup
   };
 }
 
-const hasEights = ({ offset, sample, head, row, pages }: CacheRows): boolean =>
+/** True if rows begin and lie apart by eights of elements, and lie together. */
+export const hasEights = ({ offset, sample, head, row, pages }: CacheRows): boolean =>
   [offset, sample, head, row, pages?.block ?? 0].every((step) => step % 8 === 0) && (pages?.piece ?? 0) === 0;
 
 /** The sizes in which the device computes it so; undefined where it does not. */

@@ -1,7 +1,7 @@
 /**
  * Attention of many queries: a workgroup holds a tile of rows that share a key head and walks the keys that any of them sees, a tile at a time,
  * with the greatest score and the sum of weights of each row carried along. Which tile fits a device, and the dispatch; the shader is in
- * attention-prefill-shader.
+ * attention-prefill-shader, and what it does otherwise in float16 in attention-halves.
  */
 import type { AttentionTile } from "../../../webgpu-kernels/tuning.js";
 import type { DeviceTraits, WebgpuRecorder } from "../../../webgpu-kernels/webgpu-kernel.js";
@@ -17,13 +17,14 @@ import {
   sinkPart,
   visiblePart,
 } from "./attention-parts.js";
-import { chunk, keysEach, prefillCode, type Sizes, tileOf } from "./attention-prefill-shader.js";
+import { prefillCode, type Sizes, tileOf } from "./attention-prefill-shader.js";
+import { halvesTile, scaleInHalves } from "./attention-halves.js";
 import { functionsPart } from "./functions.js";
 import { onlySeveral, queryTiles, tileSight } from "./packed-batch.js";
 
 /** A tile's sizes for rows of so many quads of values: where those are many, an invocation has fewer rows, so that its sums stay in registers. */
 function sizesOf(
-  { lines, sides, rowsEach }: AttentionTile,
+  { lines, sides, rowsEach, chunk }: AttentionTile,
   valueQuads: number,
   { subgroup }: Pick<DeviceTraits, "subgroup">,
 ): Sizes {
@@ -31,22 +32,24 @@ function sizesOf(
   const most = rowsEach * Math.ceil(usualQuads / sides); // quads of sums
   let each = rowsEach;
   while (each > 1 && each * across > most) each /= 2;
-  const keys = sides * keysEach;
+  const keys = sides * 4;
   const [rows, pitch] = [lines * each, across * sides];
   const steps = [keys, keys / 2, keys / 4];
-  const step = steps.find((count) => count * pitch <= keys * chunk) ?? keys / 8;
+  const step = steps.find((count) => count * pitch <= keys * chunk) ?? Math.max(4, keys / 8);
   const weightsPitch = rows + 1;
   return {
     sides,
     lines,
     each,
     rows,
+    chunk,
+    keysEach: 4,
     keys,
     step,
     across,
     pitch,
     weightsPitch,
-    staged: Math.max(rows * chunk, (keys / keysEach) * weightsPitch),
+    staged: Math.max(rows * chunk, (keys / 4) * weightsPitch),
     rowTile: Math.max(keys * chunk, step * pitch),
     isShuffled: subgroup !== undefined && subgroup >= sides,
   };
@@ -68,20 +71,22 @@ function sizesFor(valueQuads: number, device: DeviceTraits): Sizes {
   return all.find(isFitting) ?? all.at(-1)!;
 }
 
-/** Records the dispatch. */
+/** Records the dispatch: in float16 where the device computes it so. */
 export function recordPrefill(work: AttentionWork, recorder: WebgpuRecorder): void {
   const { query, key, value } = work;
   const group = query.heads / key.heads;
-  const sizes = sizesFor(quadCount(value.size), recorder.device);
-  const tiles = queryTiles(work, sizes.rows);
+  const halves = halvesTile(work, recorder.device);
+  const tile = halves ?? tileOf(work, sizesFor(quadCount(value.size), recorder.device));
+  const width = halves ? 8 : 4;
+  const tiles = queryTiles(work, tile.rows);
   recorder.dispatch(
     dispatchOf({
-      name: "attentionPrefill",
+      name: halves ? "attentionInHalves" : "attentionPrefill",
       parts: [
         packing,
-        queryPart(work),
-        rowsPart("key", key),
-        rowsPart("value", value),
+        queryPart(work, width),
+        rowsPart("key", key, { width }),
+        rowsPart("value", value, { width }),
         visiblePart(work),
         scorePart(work),
         functionsPart("boundedScores"),
@@ -89,9 +94,14 @@ export function recordPrefill(work: AttentionWork, recorder: WebgpuRecorder): vo
         outputPart(work),
         { code: tiles.code },
       ],
-      extensions: sizes.isShuffled ? ["subgroups"] : [],
-      code: prefillCode(tileOf(work, sizes), tileSight(tiles, sizes.rows)),
-      parameters: { group, groupRows: group * query.rows, scale: { float: work.scale } },
+      extensions: [...(halves ? (["f16"] as const) : []), ...(tile.isShuffled ? (["subgroups"] as const) : [])],
+      code: prefillCode(tile, tileSight(tiles, tile.rows)),
+      parameters: {
+        group,
+        groupRows: group * query.rows,
+        scale: { float: work.scale },
+        ...(halves && scaleInHalves(work.scale)),
+      },
       workgroups: [tiles.count, key.heads, tiles.samples],
       ...onlySeveral(work, recorder),
     }),

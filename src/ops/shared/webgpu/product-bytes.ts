@@ -123,6 +123,9 @@ fn leftScale(row: u32, k: u32) -> f32 { return ${factors.at(`row * p.blocks + mi
   };
 }
 
+/** 1.5 · 2^23 as a float's bits: with a whole number added to them they are a float that is larger by it, which takes less time than to convert it. */
+const magic = { bits: "0x4b400000i", value: "12582912.0" } as const;
+
 function bytesCode(tile: Tile, cells: ByteCells): TileCode {
   const { rows, columns, depth, down, across } = tile;
   const threads = threadsOf(tile);
@@ -145,8 +148,17 @@ function bytesCode(tile: Tile, cells: ByteCells): TileCode {
     ${eachLoad(counts.right, threads, (index, at) => `weight${at} = weightCell(min(firstColumn + ${quad(index)} * 4u + ${part(index)}, p.n - 1u), ${front} + ${rightAt(index)} * ${cell}u);`)}`;
   const put = `${eachLoad(counts.left, threads, (index, at) => `leftTile[${leftAt(index)} * ${rows}u + ${row(index)}] = left${at}; if (${leftAt(index)} == 0u) { leftScales_[${row(index)}] = leftScale${at}; }`)}
     ${eachLoad(counts.right, threads, (index, at) => `{ let at = ${part(index)} * ${wide}u + ${quad(index)}; rightTile[${rightAt(index)} * ${columns}u + at] = ${cells.bytes(`weight${at}`)}; if (${rightAt(index)} == 0u) { rightScales[at] = ${cells.scale(`weight${at}`)}; } }`)}`;
-  const letters = ["x", "y", "z", "w"];
   const cellsOf = range(each);
+  const lefts = (i: number): string =>
+    `${cellsOf.map((at) => `let a${at} = leftTile[${at * rows + i * down}u + y];`).join(" ")} let s = leftScales_[${i * down}u + y];`;
+  const rights = (j: number, column: number): string =>
+    `${cellsOf.map((at) => `let b${column}_${at} = rightTile[${at * columns + column * wide + j * across}u + x];`).join(" ")} let t${column} = rightScales[${column * wide + j * across}u + x];`;
+  const added = (i: number, j: number, column: number): string => {
+    const dots = cellsOf.flatMap((at) =>
+      ["x", "y", "z", "w"].map((letter) => `dot4I8Packed(a${at}.${letter}, b${column}_${at}.${letter})`),
+    );
+    return `c${i}_${j}[${column}] += s * t${column} * (bitcast<f32>(${magic.bits} + ${dots.join(" + ")}) - ${magic.value});`;
+  };
   return {
     memory: `
 var<workgroup> leftTile: array<vec4u, ${each * rows}>;
@@ -156,21 +168,21 @@ var<workgroup> rightScales: array<f32, ${columns}>;`,
     registers: `${unrolled(Math.ceil(counts.left / threads), (at) => `var left${at}: vec4u; var leftScale${at}: f32;`, " ")} ${registersFor(counts.right, threads, "weight", cells.loaded)}`,
     load,
     put,
-    multiply: `${own.map((i) => `${cellsOf.map((at) => `let a${i}_${at} = leftTile[${at * rows + i * down}u + y];`).join(" ")} let s${i} = leftScales_[${i * down}u + y];`).join("\n    ")}
-    ${quads
-      .flatMap((j) =>
-        range(4).map(
-          (
-            column,
-          ) => `{ ${cellsOf.map((at) => `let b${at} = rightTile[${at * columns + column * wide + j * across}u + x];`).join(" ")} let s = rightScales[${column * wide + j * across}u + x];
-      ${own
-        .map(
-          (i) =>
-            `c${i}_${j}[${column}] += s${i} * s * f32(${cellsOf.flatMap((at) => letters.map((letter) => `dot4I8Packed(a${i}_${at}.${letter}, b${at}.${letter})`)).join(" + ")});`,
-        )
+    // Four columns are held at a time while rows come one by one: to hold all rows would take registers that keep other workgroups out.
+    multiply: quads
+      .map(
+        (j) => `{ ${range(4)
+          .map((column) => rights(j, column))
+          .join("\n    ")}
+    ${own
+      .map(
+        (i) => `{ ${lefts(i)}
+      ${range(4)
+        .map((column) => added(i, j, column))
         .join(" ")} }`,
-        ),
       )
-      .join("\n    ")}`,
+      .join("\n    ")} }`,
+      )
+      .join("\n    "),
   };
 }
