@@ -20,8 +20,8 @@ export const samples = [
       "the folders in src/ops of operators they name",
     ],
   },
-  { suites: "test/rewrite/onnxruntime", tests: /^(?!llama_static)/, every: 3, guards: ["src/rewrite/"] },
-  { suites: "test/rewrite/styles", every: 3, guards: ["src/rewrite/"] },
+  { suites: "test/rewrite/onnxruntime", tests: /^(?!llama_static)/, every: 3, guards: ["packages/rewrite/"] },
+  { suites: "test/rewrite/styles", every: 3, guards: ["packages/rewrite/"] },
   { suites: "test/passes/decoders", tests: /_op\d+/, every: 3, guards: ["src/passes/"] },
   {
     suites: "test/wasm/decoders",

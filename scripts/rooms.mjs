@@ -22,7 +22,7 @@ export const rooms = {
   plan: { imports: ["base", "tensor", "graph"] },
   backends: { imports: ["base", "tensor", "graph", "wasm-kernels", "webgpu-kernels", "plan"] },
   explain: { imports: ["base", "tensor", "onnx", "graph", "plan", "backends"], apart: true },
-  rewrite: { imports: ["base", "tensor", "onnx", "graph", "ops", "passes", "plan"] },
+  rewrite: { imports: ["base", "tensor", "onnx", "graph", "ops", "passes", "plan"], apart: true },
   session: {
     imports: ["base", "tensor", "packings", "onnx", "graph", "ops", "passes", "plan", "backends", "explain", "rewrite"],
   },

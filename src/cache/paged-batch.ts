@@ -6,7 +6,7 @@
  *     apart    [[a0], [b0], [b1], [b2]]         each token a sample with a table and a length of its own
  *     packed   [[a0], [b0], [b1], [b2]]         one table and one length a sequence, and where its tokens begin: query_starts 0, 1, 4
  */
-import { packedInput, pageInputs } from "../rewrite/page-names.js";
+import { packedInput, pageInputs } from "#insitu/rewrite/page-names.js";
 import { Tensor } from "../tensor/tensor.js";
 import { rowsOf } from "./block-pool.js";
 import { int64, int64Table } from "../decoder/decoder-inputs.js";

@@ -22,7 +22,7 @@ import {
   type SequenceRows,
 } from "./paged-batch.js";
 import { applyPolicy, checkBudget, type EvictionPolicy, rowsInBlocks } from "./eviction.js";
-import { packedInput, pageInputs, stateInput, sumsName } from "../rewrite/page-names.js";
+import { packedInput, pageInputs, stateInput, sumsName } from "#insitu/rewrite/page-names.js";
 import { checkEntries, type PagedEntry, type RunEntry } from "./run-entries.js";
 import { addSums, rowsBefore } from "./run-results.js";
 import { RowChecks } from "./row-checks.js";

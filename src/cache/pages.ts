@@ -4,9 +4,9 @@ import { InsituError } from "../base/error.js";
 import type { OptionNames } from "../base/option-names.js";
 import { valueText } from "../base/value-text.js";
 import { isModel, type Model } from "../onnx/model.js";
-import type { PagesOptions } from "../rewrite/page-names.js";
+import type { PagesOptions } from "#insitu/rewrite/page-names.js";
 
-export type { CacheType } from "../rewrite/page-names.js";
+export type { CacheType } from "#insitu/rewrite/page-names.js";
 
 const pagesOptionNames: OptionNames<PagesOptions> = {
   cacheType: true,
@@ -36,15 +36,15 @@ export function pages(given?: PagesOptions): (model: Model) => Promise<Model> {
     throw new InsituError("invalid-argument", "options packed and perHead do not go together: leave one of them out");
   return async (model) => {
     if (!isModel(model)) throw new InsituError("invalid-argument", `pages takes a model, got ${valueText(model)}`);
-    const { rewriteIfGrowing } = await import("../rewrite/rewrite.js");
-    const { pageModel } = await import("../rewrite/pages-model.js");
+    const { rewriteIfGrowing } = await import("#insitu/rewrite/rewrite.js");
+    const { pageModel } = await import("#insitu/rewrite/pages-model.js");
     // Windows are attributes of Attention from opset 25 on, and masks before.
     // Texts of many lengths share pages: none may be longer than tables for short texts reach.
     const linear = rewriteIfGrowing(model, { opset: 25, shortTexts: true });
     if (options.logitRows !== true) return pageModel(linear, options);
-    const { withLogitRows } = await import("../rewrite/logit-rows-model.js");
+    const { withLogitRows } = await import("#insitu/rewrite/logit-rows-model.js");
     const picked = withLogitRows(linear);
-    const { statesOf } = await import("../rewrite/pooled-states.js");
+    const { statesOf } = await import("#insitu/rewrite/pooled-states.js");
     // Logits that are not picked would be made for every token of a packed batch; states without rows read one text a sample.
     const packed = options.packed === true && picked !== linear && statesOf(linear).size === 0;
     return pageModel(picked, { ...options, packed });

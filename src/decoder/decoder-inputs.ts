@@ -6,8 +6,8 @@ import { InsituError } from "../base/error.js";
 import { isLittleEndian } from "../tensor/access.js";
 import type { ElementType } from "../tensor/element-type.js";
 import { Tensor } from "../tensor/tensor.js";
-import { logitRows, packedInput, pageInputs, stateInput } from "../rewrite/page-names.js";
-import { hostRows, samplingInputs } from "../rewrite/sampling-names.js";
+import { logitRows, packedInput, pageInputs, stateInput } from "#insitu/rewrite/page-names.js";
+import { hostRows, samplingInputs } from "#insitu/rewrite/sampling-names.js";
 
 /** An input that is filled from what a run reads. */
 export type DecoderInput =

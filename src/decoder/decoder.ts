@@ -7,8 +7,8 @@ import type { Session } from "../session/session.js";
 import type { State } from "../session/state.js";
 import type { ElementType } from "../tensor/element-type.js";
 import type { Tensor } from "../tensor/tensor.js";
-import { logitRows } from "../rewrite/page-names.js";
-import { samplingInputs, samplingOutputs } from "../rewrite/sampling-names.js";
+import { logitRows } from "#insitu/rewrite/page-names.js";
+import { samplingInputs, samplingOutputs } from "#insitu/rewrite/sampling-names.js";
 import {
   type DecoderInput,
   decoderInputNames,

@@ -13,7 +13,7 @@ export function withPickedRows(before?: Change): (model: Model, on: RunsOn) => P
   return async (model, on) => {
     const changed = before === undefined ? model : await before(model, on);
     if (!isModel(changed)) return changed;
-    const { withLogitRows } = await import("../rewrite/logit-rows-model.js");
+    const { withLogitRows } = await import("#insitu/rewrite/logit-rows-model.js");
     return withLogitRows(changed);
   };
 }
@@ -23,7 +23,7 @@ export function withDrawnTokens(before?: Change): (model: Model, on: RunsOn) => 
   return async (model, on) => {
     const changed = before === undefined ? model : await before(model, on);
     if (!on.isDevice || !isModel(changed)) return changed;
-    const { withSampling } = await import("../rewrite/sampling-model.js");
+    const { withSampling } = await import("#insitu/rewrite/sampling-model.js");
     return withSampling(changed);
   };
 }

@@ -4,7 +4,7 @@
  * ahead is the caller's matter.
  */
 import { InsituError } from "../base/error.js";
-import { hostLogits, hostRows, samplingInputs, samplingOutputs, seenWords } from "../rewrite/sampling-names.js";
+import { hostLogits, hostRows, samplingInputs, samplingOutputs, seenWords } from "#insitu/rewrite/sampling-names.js";
 import type { Feeds } from "../session/feeds.js";
 import type { Session } from "../session/session.js";
 import type { State } from "../session/state.js";

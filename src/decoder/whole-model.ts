@@ -27,12 +27,12 @@ export async function loadChanges(): Promise<void> {
 
 const importChanges = () =>
   Promise.all([
-    import("../rewrite/rotary-tables.js"),
-    import("../rewrite/rotary-reach.js"),
-    import("../rewrite/flat-positions.js"),
-    import("../rewrite/join-embedding.js"),
-    import("../rewrite/plain-states.js"),
-    import("../rewrite/unpaged.js"),
+    import("#insitu/rewrite/rotary-tables.js"),
+    import("#insitu/rewrite/rotary-reach.js"),
+    import("#insitu/rewrite/flat-positions.js"),
+    import("#insitu/rewrite/join-embedding.js"),
+    import("#insitu/rewrite/plain-states.js"),
+    import("#insitu/rewrite/unpaged.js"),
   ]);
 
 /** The model, and the length from which on its texts are long ones, where it has tables for two kinds. `open` reads the file of embeddings. */

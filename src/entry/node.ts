@@ -9,8 +9,8 @@ import { embeddedModel } from "../platform/embedded-model.js";
 import { nodePlatform } from "../platform/node.js";
 import { fetchNamedModel, isModelName } from "../platform/node-models.js";
 import type { LoadOptions } from "../onnx/load-options.js";
-import type { RewriteOptions } from "../rewrite/rewrite.js";
-import type { RewrittenBytes } from "../rewrite/rewrite-source.js";
+import type { RewriteOptions } from "#insitu/rewrite/rewrite.js";
+import type { RewrittenBytes } from "#insitu/rewrite/rewrite-source.js";
 import { readCreateArguments } from "../session/create-arguments.js";
 import type { ModelSource } from "../session/load.js";
 import type { SessionOptions } from "../session/options.js";
@@ -131,6 +131,6 @@ export class CausalLM extends LanguageModel {
  * ```
  */
 export async function rewrite(model: ModelSource, options: RewriteOptions & LoadOptions = {}): Promise<RewrittenBytes> {
-  const { rewriteSource } = await import("../rewrite/rewrite-source.js");
+  const { rewriteSource } = await import("#insitu/rewrite/rewrite-source.js");
   return rewriteSource(model, nodePlatform, options);
 }

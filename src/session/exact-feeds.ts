@@ -2,7 +2,7 @@
  * Whether what a decoder is fed says just what its rewritten form takes for granted: every row valid, rows and positions one after another.
  * Looks at feeds of the host; anything else is no.
  */
-import type { ReplacedInput, ReplacedMeaning } from "../rewrite/replaced.js";
+import type { ReplacedInput, ReplacedMeaning } from "#insitu/rewrite/replaced.js";
 import { readNumbers } from "../tensor/access.js";
 import type { Placed } from "../tensor/placed.js";
 import { sameNumbers } from "../tensor/placed.js";

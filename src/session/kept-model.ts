@@ -8,8 +8,8 @@ import type { Graph, Value } from "../graph/graph.js";
 import type { Preparation } from "../passes/optimize.js";
 import type { PairNames } from "../plan/named-pairs.js";
 import type { InPlacePolicy } from "../plan/plan.js";
-import type { ReplacedInput } from "../rewrite/replaced.js";
-import type { Rewritten } from "../rewrite/rewrite.js";
+import type { ReplacedInput } from "#insitu/rewrite/replaced.js";
+import type { Rewritten } from "#insitu/rewrite/rewrite.js";
 import type { CountedDecoder } from "./counted-lengths.js";
 import type { KeptCache } from "./handles.js";
 import { AbsentElements } from "../tensor/deferred.js";
@@ -64,7 +64,7 @@ export async function keptModelOf(
   if (original.pairings.own.stateful.plan.pairs.some(({ keeps }) => keeps !== undefined))
     return "the model's caches keep their last rows only, and its presents have as many rows as its pasts";
   try {
-    const { rewriteGrowing } = await import("../rewrite/rewrite.js");
+    const { rewriteGrowing } = await import("#insitu/rewrite/rewrite.js");
     const rewritten = rewriteGrowing(original.model, { mayOnlyContinue: true });
     if (rewritten === undefined) return undefined;
     let padded: KeptModel | string | undefined;

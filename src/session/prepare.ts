@@ -49,7 +49,7 @@ export async function prepareOn(
   const deferring = opened.bringWeights && new DeferredWeights((bytes) => limit.addWeights(bytes));
   const arriving = new ArrivingWeights(rowWeights, areAsFiled, limit.guardShared(opened));
   // Code is read before weights are, or it would wait behind them.
-  const rewriting = rewrite === "never" ? undefined : import("../rewrite/rewrite.js");
+  const rewriting = rewrite === "never" ? undefined : import("#insitu/rewrite/rewrite.js");
   rewriting?.catch(() => undefined);
   let whileWeightsCome: WhileWeightsCome | undefined;
   const meanwhile = (work: WhileWeightsCome): void => void (whileWeightsCome = work);
@@ -132,7 +132,7 @@ async function rewritten(
   inPlace: InPlacePolicy,
 ): Promise<Pick<Parts, "model" | "notRewritten">> {
   if (asked === "never") return { model, notRewritten: undefined };
-  const { rewriteIfGrowing } = await import("../rewrite/rewrite.js");
+  const { rewriteIfGrowing } = await import("#insitu/rewrite/rewrite.js");
   try {
     return { model: rewriteIfGrowing(model), notRewritten: undefined };
   } catch (error) {

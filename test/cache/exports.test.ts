@@ -1,10 +1,10 @@
 // Exported decoders on pages: the logits of their reference runs, plain, long and with prompts of different lengths; what cannot be paged
 // is refused by name.
 import { describe, expect, test } from "vitest";
-import { pageModel } from "../../src/rewrite/pages-model.js";
+import { pageModel } from "../../packages/rewrite/pages-model.js";
 import { PagedState } from "../../src/cache/paged-state.js";
 import { readModel } from "../../src/onnx/read.js";
-import { rewrite } from "../../src/rewrite/rewrite.js";
+import { rewrite } from "../../packages/rewrite/rewrite.js";
 import { readIntegers, readNumbers } from "../../src/tensor/access.js";
 import { Tensor } from "../../src/tensor/tensor.js";
 import { styledDecoder } from "../rewrite/styles.js";

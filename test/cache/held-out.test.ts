@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { brotliDecompressSync } from "node:zlib";
 import { expect, test } from "vitest";
-import type { CacheType } from "../../src/rewrite/page-names.js";
+import type { CacheType } from "../../packages/rewrite/page-names.js";
 import { CausalLM } from "../../src/entry/node.js";
 import { logSumExp } from "../../packages/choice/log-probability.js";
 import { soak } from "../support/soak.js";

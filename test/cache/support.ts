@@ -1,6 +1,6 @@
 // Decoders on pages and in linear caches, side by side.
 import { pages } from "../../src/cache/pages.js";
-import type { PagesOptions } from "../../src/rewrite/page-names.js";
+import type { PagesOptions } from "../../packages/rewrite/page-names.js";
 import { type DecoderForm, type DecoderSizes, generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { writeModel } from "../../src/onnx/write.js";

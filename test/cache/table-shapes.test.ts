@@ -3,7 +3,7 @@
 import { expect, test, vi } from "vitest";
 import { int64 } from "../../src/decoder/decoder-inputs.js";
 import { CausalLM } from "../../src/entry/node.js";
-import { pageInputs } from "../../src/rewrite/page-names.js";
+import { pageInputs } from "../../packages/rewrite/page-names.js";
 import { tokensOf } from "../generate/support.js";
 
 test("a text that grows past 64 blocks", async () => {

@@ -7,7 +7,7 @@ import { CausalLM, InferenceSession } from "../../src/entry/node.js";
 import { initializer, node } from "../../src/onnx/build.js";
 import type { Model } from "../../src/onnx/model.js";
 import { writeModel } from "../../src/onnx/write.js";
-import { withLogitRows } from "../../src/rewrite/logit-rows-model.js";
+import { withLogitRows } from "../../packages/rewrite/logit-rows-model.js";
 import { Decoder } from "../../src/decoder/decoder.js";
 import { expectSameTokens, hubFolder, tokensOf } from "./support.js";
 

@@ -5,7 +5,7 @@ import { seededRandom } from "../../src/graph/call.js";
 import { CausalLM, InferenceSession } from "../../src/entry/node.js";
 import { readModel } from "../../src/onnx/read.js";
 import { writeModel } from "../../src/onnx/write.js";
-import { joinTables, longTextsFrom } from "../../src/rewrite/rotary-tables.js";
+import { joinTables, longTextsFrom } from "../../packages/rewrite/rotary-tables.js";
 import { nodePlatform } from "../../src/platform/node.js";
 import { join } from "node:path";
 import { Tensor } from "../../src/tensor/tensor.js";

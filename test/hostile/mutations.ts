@@ -14,7 +14,7 @@ import { explainJson } from "../../packages/explain/json.js";
 import { explainPlan } from "../../packages/explain/text.js";
 import { makePlan } from "../../src/plan/plan.js";
 import { compileProgram, type Program } from "../../src/plan/program.js";
-import { rewriteIfGrowing } from "../../src/rewrite/rewrite.js";
+import { rewriteIfGrowing } from "../../packages/rewrite/rewrite.js";
 import { preparedGraphOf } from "../../src/session/load.js";
 import { traitsOf } from "../../src/tensor/element-type.js";
 import { writeIntegers, writeNumbers } from "../../src/tensor/access.js";

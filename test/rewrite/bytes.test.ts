@@ -2,7 +2,7 @@
 import { describe, expect, test } from "vitest";
 import { readModel } from "../../src/onnx/read.js";
 import { writeModel } from "../../src/onnx/write.js";
-import { rewrite } from "../../src/rewrite/rewrite.js";
+import { rewrite } from "../../packages/rewrite/rewrite.js";
 import { bytesOf, models } from "./exports.js";
 import { styledDecoder } from "./styles.js";
 

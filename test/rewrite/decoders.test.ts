@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { InferenceSession } from "../../src/entry/node.js";
 import { readModel } from "../../src/onnx/read.js";
 import { writeModel } from "../../src/onnx/write.js";
-import { rewrite } from "../../src/rewrite/rewrite.js";
+import { rewrite } from "../../packages/rewrite/rewrite.js";
 import { compareViews } from "../support/compare.js";
 import { checkRewrite } from "./check.js";
 import { bytesOf, int64, lastRows, logitsName, models, packedSteps, toleranceOf } from "./exports.js";

@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { InsituError } from "../../src/base/error.js";
 import { writeModel } from "../../src/onnx/write.js";
-import { rewrite } from "../../src/rewrite/rewrite.js";
+import { rewrite } from "../../packages/rewrite/rewrite.js";
 import { checkRewrite } from "./check.js";
 import { type Style, styledDecoder } from "./styles.js";
 import { soak } from "../support/soak.js";

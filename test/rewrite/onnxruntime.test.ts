@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { InferenceSession } from "../../src/entry/node.js";
 import { readModel } from "../../src/onnx/read.js";
 import { writeModel } from "../../src/onnx/write.js";
-import { rewrite } from "../../src/rewrite/rewrite.js";
+import { rewrite } from "../../packages/rewrite/rewrite.js";
 import { writeIntegers, writeNumbers } from "../../src/tensor/access.js";
 import { Tensor } from "../../src/tensor/tensor.js";
 import { View } from "../../src/tensor/view.js";

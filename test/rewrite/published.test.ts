@@ -6,7 +6,7 @@ import { seededRandom } from "../../src/graph/call.js";
 import type { Model } from "../../src/onnx/model.js";
 import { readModel } from "../../src/onnx/read.js";
 import { writeModel } from "../../src/onnx/write.js";
-import { rewrite } from "../../src/rewrite/rewrite.js";
+import { rewrite } from "../../packages/rewrite/rewrite.js";
 import { Tensor } from "../../src/tensor/tensor.js";
 import { View } from "../../src/tensor/view.js";
 import { compareViews } from "../support/compare.js";

@@ -4,7 +4,7 @@ import { buildModel, node, value, initializer } from "../../src/onnx/build.js";
 import type { Model, ModelNode } from "../../src/onnx/model.js";
 import { readModel } from "../../src/onnx/read.js";
 import { writeModel } from "../../src/onnx/write.js";
-import { rewrite } from "../../src/rewrite/rewrite.js";
+import { rewrite } from "../../packages/rewrite/rewrite.js";
 import { bytesOf } from "./exports.js";
 import { type Style, styledDecoder } from "./styles.js";
 

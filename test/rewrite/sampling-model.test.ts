@@ -6,8 +6,8 @@ import { readSampling, Sampler } from "../../packages/choice/sampling.js";
 import { value } from "../../src/onnx/build.js";
 import type { Model, ModelValue } from "../../src/onnx/model.js";
 import { writeModel } from "../../src/onnx/write.js";
-import { withSampling } from "../../src/rewrite/sampling-model.js";
-import { samplingInputs } from "../../src/rewrite/sampling-names.js";
+import { withSampling } from "../../packages/rewrite/sampling-model.js";
+import { samplingInputs } from "../../packages/rewrite/sampling-names.js";
 import { Tensor } from "../../src/tensor/tensor.js";
 import { int64, tokenFeeds, tokens } from "../support/decoding.js";
 

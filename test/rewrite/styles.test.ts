@@ -3,7 +3,7 @@
 import { expect, test } from "vitest";
 import { InferenceSession } from "../../src/entry/node.js";
 import { writeModel } from "../../src/onnx/write.js";
-import { rewrite } from "../../src/rewrite/rewrite.js";
+import { rewrite } from "../../packages/rewrite/rewrite.js";
 import { checkRewrite } from "./check.js";
 import { styles } from "./style-list.js";
 import { sizesOf, type Style, styledDecoder } from "./styles.js";

@@ -4,7 +4,7 @@ import { publishedDecoder, smallPublishedSizes } from "../../tools/demo/publishe
 import { InferenceSession } from "../../src/entry/node.js";
 import type { Model, ModelDimension, ModelValue } from "../../src/onnx/model.js";
 import { writeModel } from "../../src/onnx/write.js";
-import { rewrite } from "../../src/rewrite/rewrite.js";
+import { rewrite } from "../../packages/rewrite/rewrite.js";
 import { Tensor } from "../../src/tensor/tensor.js";
 import { buildModel, node, value } from "../../src/onnx/build.js";
 

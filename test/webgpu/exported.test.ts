@@ -8,7 +8,7 @@ import { withDrawnTokens, withPickedRows } from "../../src/decoder/model-changes
 import { InferenceSession } from "../../src/entry/node.js";
 import { readModel } from "../../src/onnx/read.js";
 import { writeModel } from "../../src/onnx/write.js";
-import { rewrite } from "../../src/rewrite/rewrite.js";
+import { rewrite } from "../../packages/rewrite/rewrite.js";
 import type { State } from "../../src/session/state.js";
 import { writeNumbers } from "../../src/tensor/access.js";
 import { Tensor } from "../../src/tensor/tensor.js";
