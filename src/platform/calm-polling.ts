@@ -15,7 +15,8 @@ const [leastNap, mostNap] = [0.05, 0.5];
 
 /** Draws out the empty turns of an event loop while something is waited for. */
 class CalmPolling {
-  readonly #cell = new Int32Array(new SharedArrayBuffer(4));
+  /** What is slept on: nothing where a process has no shared memory, whose turns are then left as they are. */
+  readonly #cell = typeof SharedArrayBuffer === "undefined" ? undefined : new Int32Array(new SharedArrayBuffer(4));
   #waiting = 0;
   #isTurning = false;
   /** When the last turn ended, and since when turns have been empty. */
@@ -48,7 +49,7 @@ class CalmPolling {
     const now = performance.now();
     if (now - this.#last > emptyTurn) this.#emptySince = now;
     const nap = Math.min(mostNap, (now - this.#emptySince) * shareOfWait);
-    if (nap >= leastNap) Atomics.wait(this.#cell, 0, 0, nap);
+    if (nap >= leastNap && this.#cell !== undefined) Atomics.wait(this.#cell, 0, 0, nap);
     this.#last = performance.now();
     setImmediate(this.#turn);
   };
