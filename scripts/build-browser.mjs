@@ -18,12 +18,12 @@ const licences = "LICENSES.txt";
  * where the model calls none of them, and no function of the library calls them.
  */
 const late =
-  `arg-max batch-normalization bit-cast bitwise causal-conv-with-state clip compress control-flow conv conv-transpose cumulative
-  depth-to-space dequantize-matmul det dropout dynamic-quantize-matmul einsum eye-like flatten flex-attention fourier gated-layers gemm
+  `arg-max batch-normalization bit-cast bitwise causal-conv-with-state clip compress control-flow conv conv-transpose cumulative depth-to-space
+  dequantize-matmul det dropout dynamic-quantize-matmul einsum eye-like flatten flex-attention fourier fused-matmul-bias gated-layers gemm
   grid-sample group-normalization group-query-attention hardmax linear-attention lp-normalization matmul-bnb4 mean-variance-normalization
-  mel-weight-matrix microsoft-attention microsoft-gelu microsoft-rotary-embedding mixture-of-experts multi-head-attention
-  non-max-suppression non-zero one-hot pad pool quantize quantized-conv quantized-matmul random recurrent resize reverse-sequence
-  signal-window top-k trilu unique`.split(/\s+/);
+  mel-weight-matrix microsoft-attention microsoft-gelu microsoft-rotary-embedding mixture-of-experts mod multi-head-attention
+  non-max-suppression non-zero one-hot pad pool predicates quantize quantized-conv quantized-matmul random recurrent resize reverse-sequence
+  signal-window tile top-k trilu unique`.split(/\s+/);
 
 const lines = (file) => readFileSync(join(root, "dist/ops", file), "utf8").split("\n");
 const isLate = (line) => late.some((name) => line.includes(`"./${name}/`));
