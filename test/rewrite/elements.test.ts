@@ -318,7 +318,9 @@ function evaluate(element: Element, bound: Bindings, results: ReadonlyMap<string
   }
 }
 
-function numberAt(view: View, index: readonly number[]): number {
+/** An element's number; undefined beside the view, where branches that are not taken may look. */
+function numberAt(view: View, index: readonly number[]): number | undefined {
+  if (index.some((at, axis) => at < 0 || at >= view.shape[axis])) return undefined;
   const one = index.reduce((part, at, axis) => part.slice(axis, at, at + 1), view);
   return view.type === "int64" ? readIntegers(one)[0] : readNumbers(one)[0];
 }

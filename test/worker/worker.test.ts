@@ -235,7 +235,7 @@ describe("a language model", () => {
     expect(lacking(local.reply([{ role: "user", content: "a" }]), lm.reply([{ role: "user", content: "a" }]))).toEqual(
       [],
     );
-    const steps = ["encodeChatSteps", "encodeSteps", "grammarVocabulary", "templateSource"];
+    const steps = ["bytesOf", "encodeChatSteps", "encodeSteps", "grammarVocabulary", "templateSource"];
     expect(lacking(local.tokenizer, lm.tokenizer)).toEqual(steps);
     // A draft is a model, and lives in a thread of its own.
     for (const draft of [local, lm])
