@@ -1,5 +1,6 @@
 /** Several texts at once: the engine makes a token of each in every step. Prompts may differ in length; what they have in common is read once on pages. */
 import { InsituError } from "../base/error.js";
+import type { TakenConstraint } from "#insitu/choice/constraint.js";
 import type { Context } from "../engine/context.js";
 import { contextFull } from "../engine/ending.js";
 import { PulledText } from "../engine/pulled-text.js";
@@ -49,15 +50,16 @@ export async function* generateBatch(
   const [{ capacity: room }] = contexts;
   let going: { readonly sample: number; readonly text: PulledText }[] = [];
   const all: PulledText[] = [];
+  const constraints: TakenConstraint[] = [];
   try {
     if (longest > room) throw contextFull(room);
-    const { constraint: _none, ...shared } = options;
     const { seed } = options.sampling;
+    if (options.constraint !== undefined) for (const _ of prompts) constraints.push(await options.constraint());
     for (const [sample, prompt] of prompts.entries()) {
       const context = contexts[sample];
       context.share(prompt.slice(0, -1));
       const sampling = { ...options.sampling, seed: seed + sample };
-      const ask = { ...shared, prompt, sampling, decoder: maker.decoder };
+      const ask = { ...options, prompt, sampling, constraint: constraints[sample]?.rule, decoder: maker.decoder };
       all.push(new PulledText(maker.engine, ask, context, () => options.signal?.throwIfAborted(), 1));
     }
     going = all.map((text, sample) => ({ sample, text }));
@@ -74,6 +76,7 @@ export async function* generateBatch(
     }
   } finally {
     for (const text of all) await text.leave();
+    for (const constraint of constraints) constraint.release();
     for (const context of contexts) context.release();
   }
 }

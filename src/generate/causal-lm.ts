@@ -32,7 +32,8 @@ import {
   generateOptionNames,
   type ModelDefaults,
   readGenerating,
-  refuseLimits,
+  refuseOneConstraint,
+  refuseRules,
 } from "./options.js";
 import type { ModelDialogue } from "./model-dialogue.js";
 import type { Json } from "./model-folder.js";
@@ -177,7 +178,8 @@ export class LanguageModel {
 
   /**
    * Generates completions of several prompts in one batch. Their tokens arrive as they are generated; `sample` is the index of the prompt.
-   * @throws InsituError `invalid-argument` for structured output and `logitBias`, which a batch does not take.
+   * With structured output every completion follows the rule.
+   * @throws InsituError `invalid-argument` for invalid options, a `constraint` of your own for several prompts, and `whenFull: "slide"`.
    * @example
    * ```ts
    * import { CausalLM } from "insitu";
@@ -195,7 +197,7 @@ export class LanguageModel {
     if (!Array.isArray(prompts))
       throw new InsituError("invalid-argument", `a batch is a list of prompts, got ${valueText(prompts)}`);
     const generating = this.#read(given, (prompts as readonly Prompt[]).some(isConversation));
-    refuseLimits("generateBatch", given);
+    refuseOneConstraint("generateBatch", prompts.length, given);
     const tokens = Array.from(prompts, (prompt: Prompt) => this.#encode(prompt, given));
     return generateBatch(this.#maker, model.openTogether, capacity, tokens, generating);
   }
@@ -210,6 +212,7 @@ export class LanguageModel {
     checkRule("option count", count ?? NaN, rule, Number.isSafeInteger(count) && count >= 1 && count <= mostSamples);
     const given = optionsWithoutNull("the options of samples", options, generateOptionNames);
     const generating = this.#read(given, isConversation(prompt));
+    refuseOneConstraint("samples", count, given);
     const tokens = this.#encode(prompt, given);
     const shared = new SharedPrompt(this.#pool, count, () => this.#readAllButLast(tokens, generating));
     // Texts of no token take no context.
@@ -234,7 +237,7 @@ export class LanguageModel {
       lengthPenalty = 1,
       ...given
     } = optionsWithoutNull("the options of beamSearch", options, beamSearchOptionNames);
-    refuseLimits("beamSearch", given);
+    refuseRules("beamSearch", given);
     checkCount("option beams", beams, 1);
     checkRule("option lengthPenalty", lengthPenalty, "a finite number", Number.isFinite(lengthPenalty));
     const generating = this.#read(given, isConversation(prompt));

@@ -354,9 +354,18 @@ function stopToken(token: number | string, tokenizer: TextTokenizer): number {
   return found;
 }
 
-/** Throws for options that only texts made one by one know. */
-export function refuseLimits(where: string, options: GenerateOptions): void {
+/** Throws for options that rule what is drawn, where nothing is: a search ranks whole texts. */
+export function refuseRules(where: string, options: GenerateOptions): void {
   const name = ([...structureNames, "logitBias"] as const).find((each) => options[each] !== undefined);
   if (name !== undefined)
-    throw new InsituError("invalid-argument", `${where} does not take ${name}: use generate or samples`);
+    throw new InsituError("invalid-argument", `${where} does not take ${name}: use generate, generateBatch or samples`);
+}
+
+/** Throws for a constraint of the caller's own where several texts would follow it: it knows where one text is. */
+export function refuseOneConstraint(where: string, texts: number, { constraint }: GenerateOptions): void {
+  if (constraint !== undefined && texts > 1)
+    throw new InsituError(
+      "invalid-argument",
+      `option constraint: one constraint follows one text, and ${where} makes ${texts}; give jsonSchema, regex or grammar, or use generate for each`,
+    );
 }
