@@ -13,6 +13,8 @@ import { ModelEdit, readsOf } from "./model-edit.js";
 import type { AttentionReport, CacheReport } from "./report.js";
 import { type Blame, Resolver, valuesByName } from "./resolve.js";
 import { cacheAxis } from "./roles.js";
+import { tablesOf } from "./rotary-tables.js";
+import { chooseRows } from "./table-rows.js";
 import type { Trail } from "./trail.js";
 
 /** How a decoder is changed. */
@@ -66,6 +68,9 @@ class DecoderEdit {
     this.#declareInputs();
     const caches = trails.map((trail) => this.#writeCache(trail));
     const reports = attentions.map((attention) => this.#attend(attention));
+    const tables = tablesOf(this.#model);
+    if (tables !== undefined)
+      chooseRows(this.#edit, this.#model.graph.nodes, tables, valuesByName(this.#analysis.whole));
     const positions = this.#resolveRest();
     if ("value" in positions) return positions;
     const tokens = this.#tokens();

@@ -5,12 +5,10 @@
 import { isKnown } from "#insitu/graph/dim.js";
 import type { Node, Value } from "#insitu/graph/graph.js";
 import { float } from "#insitu/onnx/build.js";
-import { traitsOf } from "#insitu/tensor/element-type.js";
 import type { CachedAttention, Form, OperatorParts } from "./attention.js";
-import { names } from "./decoder-names.js";
 import { relay } from "./emit-attention.js";
 import type { ModelEdit } from "./model-edit.js";
-import type { RotaryTables } from "./rotary-tables.js";
+import { tableRows } from "./table-rows.js";
 import type { Surroundings } from "./written-attention.js";
 
 /** An operator taken apart. */
@@ -124,7 +122,7 @@ function takeGroupQuery(
     return slice(edit, query.name, 2, start, start + widths[part]);
   };
   const rows = (edit: ModelEdit, positions: string): string =>
-    isChosen ? chosenRows(edit, positions, tables) : positions;
+    isChosen ? edit.atFront(() => tableRows(edit, positions, tables)) : positions;
   const turned = (edit: ModelEdit, part: 0 | 1, count: number, positions: string): string => {
     const name = normalized(edit, split(edit, part), operands[part === 0 ? "q_norm_weight" : "k_norm_weight"], {
       heads: count,
@@ -164,17 +162,6 @@ function takeGroupQuery(
     },
   };
 }
-
-/** The rows of joined tables at these positions: those of long texts, and of positions that no short one has, stand behind the others. */
-const chosenRows = (edit: ModelEdit, positions: string, { limit, offset }: RotaryTables): string =>
-  edit.atFront(() => {
-    const isText = edit.node("Greater", [names.lengths, edit.scalar("int64", limit)]);
-    const isBeyond = edit.node("GreaterOrEqual", [positions, edit.scalar("int64", offset)]);
-    const isLong = edit.node("Or", [edit.node("Unsqueeze", [isText, edit.integers([1])]), isBeyond]);
-    const number = edit.node("Cast", [isLong], { attributes: { to: traitsOf("int64").code } });
-    const further = edit.node("Mul", [number, edit.scalar("int64", offset)]);
-    return edit.node("Add", [positions, further], { as: "table_rows" });
-  });
 
 /** Heads side by side, each brought to a root mean square of 1 and scaled, where there are weights for that. */
 function normalized(
