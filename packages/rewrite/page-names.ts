@@ -38,6 +38,12 @@ export interface PagesOptions {
    */
   readonly packed?: boolean | undefined;
   /**
+   * Reads long texts too, where the model has other rotary tables for them (LongRoPE): positions are rows of both tables, and those of long texts are fed
+   * as many further on as the tables for short texts have. Without it texts must stay short.
+   * @default false
+   */
+  readonly longTexts?: boolean | undefined;
+  /**
    * Adds outputs `attention_sums.L`: how much attention each row got in a run.
    * @default false
    */

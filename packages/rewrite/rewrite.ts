@@ -18,7 +18,7 @@ import type { RewriteReport } from "./report.js";
 import type { Blame } from "./resolve.js";
 import { valuesByName } from "./resolve.js";
 import { cacheAxis } from "./roles.js";
-import { takeShortTables } from "./rotary-tables.js";
+import { joinByPosition, takeShortTables } from "./rotary-tables.js";
 import { takeBranch } from "./take-branch.js";
 import { verify } from "./verify.js";
 
@@ -49,6 +49,12 @@ export interface RewriteOptions {
    * @default false
    */
   readonly shortTexts?: boolean | undefined;
+  /**
+   * Positions are rows of the rotary tables, where the model has two of them: those for long texts stand behind those for short ones. You feed positions that
+   * choose.
+   * @default false
+   */
+  readonly rowsByPosition?: boolean | undefined;
 }
 
 /** Their names. */
@@ -58,6 +64,7 @@ export const rewriteOptionNames: OptionNames<RewriteOptions> = {
   keepMask: true,
   mayOnlyContinue: true,
   shortTexts: true,
+  rowsByPosition: true,
 };
 
 /** A rewritten model and what was done to it. */
@@ -78,13 +85,13 @@ interface Looked {
 
 /** `looked` is what is known of the model already, made ready with the same options. */
 function rewritten(model: Model, options: RewriteOptions, looked?: Looked): Rewritten {
-  const { opset = 24, keepMask = false, mayOnlyContinue = false, shortTexts = false } = options;
+  const { opset = 24, keepMask = false, mayOnlyContinue = false } = options;
   if (opset !== 24 && opset !== 25)
     throw new InsituError("invalid-argument", `option opset must be 24 or 25, got ${valueText(opset)}`);
   checkFlag("option keepMask", keepMask);
-  checkFlag("option shortTexts", shortTexts);
-  const prepared =
-    looked?.prepared ?? prepareModel(shortTexts ? takeShortTables(model) : model, opset, mayOnlyContinue);
+  checkFlag("option shortTexts", options.shortTexts);
+  checkFlag("option rowsByPosition", options.rowsByPosition);
+  const prepared = looked?.prepared ?? prepareModel(withTables(model, options), opset, mayOnlyContinue);
   const foreign = new Set<string>();
   for (let graph = looked?.graph; ; graph = undefined) {
     const did = attempt(model, prepared, analyse(prepared, foreign, graph), options);
@@ -140,6 +147,10 @@ function attempt(
   return { analysis, blame: blame! };
 }
 
+/** The model with the rotary tables that are asked for. */
+const withTables = (model: Model, { shortTexts, rowsByPosition }: RewriteOptions): Model =>
+  shortTexts === true ? takeShortTables(model) : rowsByPosition === true ? joinByPosition(model) : model;
+
 /** The model rewritten where it has caches that are not written in place yet; the model itself where it has none. */
 export const rewriteIfGrowing = (model: Model, options: RewriteOptions = {}): Model =>
   rewriteGrowing(model, options)?.model ?? model;
@@ -150,7 +161,7 @@ export function rewriteGrowing(model: Model, options: RewriteOptions = {}): Rewr
   const prepared = prepareModel(model, options.opset ?? 24, options.mayOnlyContinue);
   const graph = graphWithGrowingCaches(prepared);
   if (graph === undefined) return undefined;
-  if (options.shortTexts === true) return rewrite(model, options);
+  if (withTables(model, options) !== model) return rewrite(model, options);
   return withEffort(model.graph, () => rewritten(model, options, { prepared, graph }));
 }
 

@@ -29,8 +29,19 @@ export function tablesOf({ metadata }: Model): RotaryTables | undefined {
   return note === undefined ? undefined : (JSON.parse(note) as RotaryTables);
 }
 
-/** The length up to which texts are short; undefined where a model has one kind of table. */
-export const longTextsFrom = (model: Model): number | undefined => found(model)?.limit;
+/** Texts that are read with other tables, from their first token on. */
+export interface LongTexts {
+  /** Those of more tokens than this. */
+  readonly from: number;
+  /** Rows that the tables for short texts have: in joined tables those for long texts stand so much further on. */
+  readonly offset: number;
+}
+
+/** What a model reads otherwise; undefined where it has one kind of table. */
+export function longTextsOf(model: Model): LongTexts | undefined {
+  const tables = found(model);
+  return tables && { from: tables.limit, offset: tables.short[0].dims[0] };
+}
 
 interface FoundTables {
   readonly node: ModelNode;
@@ -51,6 +62,13 @@ export function joinTables(model: Model): Model {
     node.outputs.map((name, at) => joined(name, short[at], long[at])),
   );
   return { ...changed, metadata: new Map([...model.metadata, [noteName, JSON.stringify(note)]]) };
+}
+
+/** The model with joined tables whose rows are the positions that it is fed, so that whoever feeds them chooses the table. */
+export function joinByPosition(model: Model): Model {
+  const joined = joinTables(model);
+  if (joined === model) return model;
+  return { ...joined, metadata: new Map([...joined.metadata].filter(([name]) => name !== noteName)) };
 }
 
 /** The model with the tables for short texts alone, for whoever sees to it that texts are no longer. */

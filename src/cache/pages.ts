@@ -14,6 +14,7 @@ const pagesOptionNames: OptionNames<PagesOptions> = {
   perHead: true,
   packed: true,
   logitRows: true,
+  longTexts: true,
   scores: true,
 };
 
@@ -32,6 +33,7 @@ export function pages(given?: PagesOptions): (model: Model) => Promise<Model> {
   checkFlag("option scores", options.scores);
   checkFlag("option logitRows", options.logitRows);
   checkFlag("option packed", options.packed);
+  checkFlag("option longTexts", options.longTexts);
   if (options.packed === true && options.perHead === true)
     throw new InsituError("invalid-argument", "options packed and perHead do not go together: leave one of them out");
   return async (model) => {
@@ -39,8 +41,9 @@ export function pages(given?: PagesOptions): (model: Model) => Promise<Model> {
     const { rewriteIfGrowing } = await import("#insitu/rewrite/rewrite.js");
     const { pageModel } = await import("#insitu/rewrite/pages-model.js");
     // Windows are attributes of Attention from opset 25 on, and masks before.
-    // Texts of many lengths share pages: none may be longer than tables for short texts reach.
-    const linear = rewriteIfGrowing(model, { opset: 25, shortTexts: true });
+    // Texts of many lengths share a run: positions alone tell which of them are long.
+    const rowsByPosition = options.longTexts === true;
+    const linear = rewriteIfGrowing(model, { opset: 25, rowsByPosition, shortTexts: !rowsByPosition });
     if (options.logitRows !== true) return pageModel(linear, options);
     const { withLogitRows } = await import("#insitu/rewrite/logit-rows-model.js");
     const picked = withLogitRows(linear);

@@ -13,11 +13,10 @@ import type { PrefixNode } from "./prefix-index.js";
 export class Sequence {
   /** Its name in the pool. */
   readonly name: string;
-  /** Beginnings are shared between sequences of one salt only. */
-  readonly salt: string;
   /** The pool that its blocks are of. */
   readonly pool: BlockPool;
   readonly #parts: PoolParts;
+  #salt: string;
   #table: number[] = [];
   #length = 0;
   /** Of the rows at the beginning; those behind a gap or without tokens are not known. */
@@ -37,12 +36,17 @@ export class Sequence {
     this.pool = pool;
     this.#parts = parts;
     this.name = name;
-    this.salt = salt;
+    this.#salt = salt;
   }
 
   /** True for what a pool made. */
   static isSequence(value: unknown): value is Sequence {
     return typeof value === "object" && value !== null && #table in value;
+  }
+
+  /** Beginnings are shared between sequences of one salt only. */
+  get salt(): string {
+    return this.#salt;
   }
 
   /** Rows in use. */
@@ -219,6 +223,14 @@ export class Sequence {
     else if (this.#positions !== undefined) this.#positions.length = length;
   }
 
+  /** Shares beginnings with sequences of another salt from now on. It must have no rows. */
+  separate(salt: string): void {
+    this.live("separate");
+    if (this.#length > 0)
+      throw new InsituError("invalid-argument", `sequence "${this.name}" has ${this.#length} rows, and keeps its salt`);
+    this.#salt = salt;
+  }
+
   /** Prepares existing rows to be written again: shared blocks are copied, and the rows' tokens become unknown. Returns their slots. */
   overwrite(start: number, count: number): number[] {
     this.live("overwrite");
@@ -233,7 +245,8 @@ export class Sequence {
     const last = Math.ceil((start + count) / blockSize);
     const shared = this.#table.slice(first, last).filter((block) => blocks.references(block) > 1).length;
     if (shared > blocks.available) throw this.pool.exhausted(shared, `writing ${count} rows of "${this.name}" again`);
-    for (let column = first; column < last; column++) this.own(column, this.#rowsIn(column));
+    for (let column = first; column < last; column++)
+      this.own(column, Math.min(blockSize, this.#length - column * blockSize));
     this.#tokens.length = Math.min(this.#tokens.length, start);
     this.#nodes.length = Math.min(this.#nodes.length, first);
     return this.slots(start, start + count);
@@ -382,10 +395,5 @@ export class Sequence {
     const plan = planKeep(rows, this.#table.length, blockSize, isShared);
     const given = plan.gone.filter((column) => !isShared(column)).length;
     return { ...plan, cost: plan.written.filter(isShared).length - given };
-  }
-
-  #rowsIn(column: number): number {
-    const { blockSize } = this.#parts;
-    return Math.min(blockSize, this.#length - column * blockSize);
   }
 }

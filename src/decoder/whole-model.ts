@@ -4,6 +4,9 @@ import type { Files } from "../base/platform.js";
 import { loadModel } from "../onnx/load.js";
 import type { Model } from "../onnx/model.js";
 import { withOperators } from "../ops/late.js";
+import type { LongTexts } from "#insitu/rewrite/rotary-tables.js";
+
+export type { LongTexts } from "#insitu/rewrite/rotary-tables.js";
 
 /** What other files say. */
 interface BesideModel {
@@ -35,15 +38,15 @@ const importChanges = () =>
     import("#insitu/rewrite/unpaged.js"),
   ]);
 
-/** The model, and the length from which on its texts are long ones, where it has tables for two kinds. `open` reads the file of embeddings. */
+/** The model, and which of its texts are long ones, where it has tables for two kinds. `open` reads the file of embeddings. */
 export async function wholeModel(
   model: Model,
   { model: path, embedding, findEmbedding, rotaryOffset }: BesideModel,
   files: Files,
   open: (path: string, files: Files) => Promise<Model> = loadModel,
-): Promise<{ readonly model: Model; readonly longFrom: number | undefined; readonly within: Within }> {
+): Promise<{ readonly model: Model; readonly longTexts: LongTexts | undefined; readonly within: Within }> {
   const [rotaryTables, reaching, { flatPositions }, joining, { plainStates }, { withoutPages }] = await importChanges();
-  const { longTextsFrom, splitTables } = rotaryTables;
+  const { longTextsOf, splitTables } = rotaryTables;
   const { rotaryReach, withinReach } = reaching;
   const { joinEmbedding, readsEmbeddings } = joining;
   let whole = withoutPages(plainStates(flatPositions(model)));
@@ -60,7 +63,7 @@ export async function wholeModel(
   const reach = rotaryReach(whole);
   return {
     model: whole,
-    longFrom: longTextsFrom(whole),
+    longTexts: longTextsOf(whole),
     within: (length, asked, file) => withinReach(length, asked, reach, file),
   };
 }

@@ -53,12 +53,19 @@ export class Context {
   #position: number;
   #writtenRows = 0;
   #copying = 0;
+  /** True if it is read as a long text where rows do not tell that. */
+  #isLong: boolean;
 
   constructor(rows: Rows, options: ContextOptions, tokens: readonly number[] = []) {
     this.rows = rows;
     this.#options = { ...options, sinks: Math.min(options.sinks, Math.floor(options.capacity / 4)) };
     this.#tokens = [...tokens];
     this.#position = this.#tokens.length;
+    this.#isLong = rows.tellsKinds && tokens.length > this.#longFrom;
+  }
+
+  get #longFrom(): number {
+    return this.#options.longFrom ?? Infinity;
   }
 
   /** The tokens in the caches that are known, oldest first; meaningless once slid. */
@@ -93,19 +100,38 @@ export class Context {
   /** Tokens that may be read and forgotten again: a text that has become a long one does not become short. */
   get guessRoom(): number {
     if (!this.rows.mayGuess) return 0;
-    const short = (this.#options.longFrom ?? Infinity) - this.length;
-    return short < 0 ? this.room : Math.min(this.room, short);
+    return this.isLong ? this.room : Math.min(this.room, this.#longFrom - this.length);
   }
 
-  /** The tokens that the first run must read at least, where so many more make a long text of a short one; 0 where they do not. */
+  /** True if what is read is turned by the rotary tables for long texts. */
+  get isLong(): boolean {
+    return this.#isLong || this.length > this.#longFrom;
+  }
+
+  /** True if it is read as a long text and not far enough that its rows tell so. */
+  get isPartOfLong(): boolean {
+    return this.isLong && this.length <= this.#longFrom;
+  }
+
+  /** The tokens that are read together at least, where so many more make a long text of a short one; 0 where they do not. */
   longPart(more: number): number {
-    const { longFrom = Infinity } = this.#options;
-    return !this.slid && this.length <= longFrom && this.length + more > longFrom ? longFrom + 1 : 0;
+    return !this.slid && !this.isLong && this.length + more > this.#longFrom ? this.#longFrom + 1 : 0;
   }
 
-  /** True if texts of all lengths that fit are read alike: tokens that are drawn ahead cannot be read anew. */
-  get isOneKind(): boolean {
-    return this.capacity <= (this.#options.longFrom ?? Infinity);
+  /** Has its text be read as a long one, from its first token on. It has no rows. */
+  becomeLong(): void {
+    this.rows.readAs("long");
+    this.#isLong = true;
+  }
+
+  /** Says how many tokens are to be read: an empty context is of the kind that its text will be, where rows do not tell it. */
+  expect(count: number): void {
+    if (this.rows.tellsKinds && this.length === 0 && this.longPart(count) > 0) this.becomeLong();
+  }
+
+  /** True if a text that grows from so many tokens to so many is read alike all the way: tokens that are drawn ahead cannot be read anew. */
+  isOneKind(from: number, to: number): boolean {
+    return from > this.#longFrom || to <= this.#longFrom;
   }
 
   get slid(): boolean {
@@ -158,10 +184,9 @@ export class Context {
    * cannot: then nothing changed.
    */
   rewind(length: number): boolean {
-    if (length === this.length && !this.slid) return true;
+    if (length === this.length && !this.slid && !this.isPartOfLong) return true;
     if (this.slid && length > 0) return false;
-    const { longFrom = Infinity } = this.#options;
-    if (length > 0 && length <= longFrom && this.length > longFrom) return false;
+    if (length > 0 && length <= this.#longFrom && this.isLong) return false;
     let reached: number;
     try {
       reached = this.rows.rewind(length);
@@ -174,11 +199,17 @@ export class Context {
     this.#position = reached;
     this.#slid = 0;
     this.#sinksAreRead = false;
+    if (reached === 0 && this.#isLong) {
+      this.rows.readAs("short");
+      this.#isLong = false;
+    }
     return true;
   }
 
   /** Takes over what other contexts have read of a text that goes on from this one's; how many of its tokens are read then. */
   share(tokens: readonly number[]): number {
+    // Its last token is read in any case.
+    this.expect(tokens.length + 1);
     const length = this.slid ? 0 : this.rows.share(tokens, this.length);
     if (length > this.length) {
       this.#tokens = tokens.slice(0, length);
@@ -190,7 +221,9 @@ export class Context {
   /** A second context with the same contents; bytes are copied when one of the two is extended. */
   fork(): Context {
     if (this.slid) throw new InsituError("invalid-state", "a context that has slid cannot be forked");
-    return new Context(this.rows.fork(), this.#options, this.#tokens);
+    const fork = new Context(this.rows.fork(), this.#options, this.#tokens);
+    fork.#isLong = this.#isLong;
+    return fork;
   }
 
   /** Gives the caches back. */

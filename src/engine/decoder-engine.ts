@@ -1,5 +1,6 @@
 /** A model made ready to be driven: its decoder, the engine over it, and empty contexts of its layout. */
 import { Decoder } from "../decoder/decoder.js";
+import type { LongTexts } from "../decoder/whole-model.js";
 import type { Session } from "../session/session.js";
 import { Context, type ContextOptions } from "./context.js";
 import { LinearLayout } from "./linear-layout.js";
@@ -16,8 +17,8 @@ export interface ReadingOptions {
   readonly chunk: number | undefined;
   /** Tokens at the beginning that stay when a context slides. */
   readonly sinks: number;
-  /** Texts of more tokens than this are read otherwise, from their first token on; left out where there is one kind of text. */
-  readonly longFrom?: number | undefined;
+  /** Texts that are read otherwise, from their first token on; left out where there is one kind of text. */
+  readonly longTexts?: LongTexts | undefined;
 }
 
 /** A model that texts are made with. */
@@ -35,8 +36,9 @@ export interface DecoderEngine {
 }
 
 /** An engine over linear caches. Throws for a model that is no text decoder. */
-export function linearEngine(session: Session, { capacity, chunk, sinks, longFrom }: ReadingOptions): DecoderEngine {
+export function linearEngine(session: Session, { capacity, chunk, sinks, longTexts }: ReadingOptions): DecoderEngine {
   const decoder = new Decoder(session, { overwriteLogits: true });
+  const longFrom = longTexts?.from;
   const { isDevice } = session;
   const reading = {
     chunk: chunk ?? session.busyRows?.usual ?? budget.hostChunk,
@@ -53,9 +55,9 @@ export function linearEngine(session: Session, { capacity, chunk, sinks, longFro
     open,
     restore: (bytes, tokens) => restored(open(), { capacity, ...shape }, bytes, tokens),
     openTogether(prompts, most) {
-      // Texts in one state are not read anew one by one: they stay short ones.
-      const options = { ...shape, capacity: Math.min(most, longFrom ?? Infinity) };
-      return isApart
+      const options = { ...shape, capacity: most };
+      // Texts in one state are not read anew one by one.
+      return isApart || most > (longFrom ?? Infinity)
         ? prompts.flatMap(() => LinearLayout.open(decoder, options))
         : LinearLayout.open(decoder, options, prompts);
     },
@@ -67,16 +69,16 @@ export function linearEngine(session: Session, { capacity, chunk, sinks, longFro
 export function pagedEngine(
   session: Session,
   paged: PagedOptions,
-  { capacity, chunk, sinks }: ReadingOptions,
+  { capacity, chunk, sinks, longTexts }: ReadingOptions,
   apart: boolean,
   watch: EngineWatch,
 ): DecoderEngine {
-  const decoder = new PagedDecoder(session, paged, capacity, apart);
+  const decoder = new PagedDecoder(session, paged, { context: capacity, longTexts, apart });
   const tokenBudget = chunk ?? decoder.usualTokens;
   const promptBudget = chunk ?? decoder.promptTokens;
   const learnsBudget = chunk === undefined && decoder.goesAhead;
   const settings = { tokenBudget, promptBudget, learnsBudget, mostRunning: Infinity, watermark: 0, mostPreemptions: 3 };
-  const shape = { capacity, sinks, overwrites: decoder.overwrites, isWhole: true };
+  const shape = PagedLayout.shapeOf(decoder, capacity, sinks);
   const open = (salt?: string): Context => PagedLayout.open(decoder, shape, salt);
   return {
     engine: new TokenEngine(new PagedLayout(decoder, settings), watch),
@@ -96,6 +98,7 @@ async function restored(
   tokens: readonly number[],
 ): Promise<Context> {
   try {
+    empty.expect(tokens.length);
     await empty.rows.restore(bytes);
   } catch (error) {
     empty.release();

@@ -94,6 +94,12 @@ export class LinearRows implements Rows {
     return this.group.samples === 1 || (this.goesBack && this.group.ragged);
   }
 
+  get tellsKinds(): boolean {
+    return false;
+  }
+
+  readAs(): void {}
+
   mark(length: number, why: MarkReason): void {
     if (!this.goesBack && this.group.samples === 1) this.#checkpoints.mark(this.group.state, length, why);
   }

@@ -100,7 +100,8 @@ export class MadeText extends EngineText {
     const isTold = isGuessed && (!checks || this.reads !== undefined || sampling.repetitionPenalty !== 1);
     const needsLogits = isTold || [bias, constraint, logprobs].some((option) => option !== undefined);
     const slides = whenFull === "slide" && prompt.length + maxTokens - 1 > context.capacity;
-    const isChosen = needsLogits || slides || context.slid || !context.isOneKind || !draws;
+    const isOneKind = context.isOneKind(prompt.length, this.mostRows);
+    const isChosen = needsLogits || slides || context.slid || !isOneKind || !draws;
     this.#drawing = isChosen ? undefined : drawingOf(sampling);
   }
 

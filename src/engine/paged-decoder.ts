@@ -9,6 +9,7 @@ import { rowsOf } from "../cache/block-pool.js";
 import { PagedState } from "../cache/paged-state.js";
 import type { PagedEntry } from "../cache/run-entries.js";
 import { withDrawnTokens } from "../decoder/model-changes.js";
+import type { LongTexts } from "../decoder/whole-model.js";
 import type { Sequence } from "../cache/sequence.js";
 import type { OneDrawing, TokenDrawer } from "../decoder/token-drawer.js";
 import { usualCount } from "../cache/usual-count.js";
@@ -84,7 +85,7 @@ export const pagedSessionOptions = (
   apart: boolean,
 ): Required<Pick<SessionOptions, "rewrite" | "change">> => ({
   rewrite: "never",
-  change: withDrawnTokens((model) => pages({ cacheType, logitRows: true, packed: !apart })(model)),
+  change: withDrawnTokens((model) => pages({ cacheType, logitRows: true, packed: !apart, longTexts: true })(model)),
 });
 
 /** What exporters call the last hidden state, [batch, tokens, size]. */
@@ -125,11 +126,23 @@ interface BegunPages {
   readonly results: Promise<readonly PagedResult[]>;
 }
 
+/** What texts on pages may be. */
+interface PagedTexts {
+  /** Tokens of one text at most. */
+  readonly context: number;
+  /** Those that are read otherwise, where there are such. */
+  readonly longTexts: LongTexts | undefined;
+  /** True if a token is to come out alike whatever it is read with. */
+  readonly apart: boolean;
+}
+
 /** A model on pages that predicts the next token. */
 export class PagedDecoder {
   /** True if new rows may be written over old ones. */
   readonly overwrites: boolean;
   readonly pages: PagedState;
+  /** Texts whose positions are fed further on, where the model has such. */
+  readonly longTexts: LongTexts | undefined;
   /** True if what was begun goes on by itself. */
   readonly goesAhead: boolean;
   /** Resolves once the device is gone, with why; undefined where there is none. */
@@ -141,8 +154,7 @@ export class PagedDecoder {
   /** Hands out the last hidden state, where the model does. */
   readonly #hidden: Decoder | undefined;
 
-  /** `context`: the tokens of one text at most; `apart`: a token comes out alike whatever it is read with. */
-  constructor(session: Session, { blockSize, blocks }: PagedOptions, context: number, apart = false) {
+  constructor(session: Session, { blockSize, blocks }: PagedOptions, { context, longTexts, apart }: PagedTexts) {
     const keepsStates = pooledStatesOf(session).names.length > 0;
     if (apart && keepsStates)
       throw new InsituError(
@@ -150,6 +162,7 @@ export class PagedDecoder {
         'option batchInvariant has every token of pages be a sample of its own, and the model has recurrent states, which read a text in order: load it with cache: "linear"',
       );
     this.#apart = apart;
+    this.longTexts = longTexts;
     this.goesAhead = session.isDevice;
     this.#busyRows = session.busyRows?.usual ?? 0;
     this.lost = session.lost;

@@ -79,10 +79,14 @@ export class PagedLayout implements Layout, TextBlocks {
     return { waiting, running, preemptions };
   }
 
+  /** The shape of contexts of at most `capacity` tokens. */
+  static shapeOf({ overwrites, longTexts }: PagedDecoder, capacity: number, sinks: number): ContextOptions {
+    return { capacity, sinks, longFrom: longTexts?.from, overwrites, isWhole: true };
+  }
+
   /** An empty context for a text that shares beginnings with those of its salt. */
-  static open(decoder: PagedDecoder, options: ContextOptions, salt = ""): Context {
-    const { pages } = decoder;
-    return new Context(new PagedRows(pages, pages.pool.add(undefined, salt), options.capacity), options);
+  static open({ pages }: PagedDecoder, shape: ContextOptions, salt = ""): Context {
+    return new Context(new PagedRows(pages, pages.pool.add(undefined, salt), shape.capacity), shape);
   }
 
   add(text: EngineText): void {
@@ -119,8 +123,12 @@ export class PagedLayout implements Layout, TextBlocks {
         return [];
       }
     });
-    for (const { owner, context, unread } of texts)
-      this.#scheduler.told(owner.id, context.length, context.length + unread);
+    for (const text of texts) {
+      const { owner, context } = text;
+      // A text that has become a long one is read anew.
+      if (!text.slides && context.longPart(text.pending) > 0 && text.readAgain(context.length)) context.becomeLong();
+      this.#scheduler.told(owner.id, context.length, context.length + text.unread);
+    }
     const isPlanned = (id: string): boolean => {
       const text = this.#texts.get(id)!;
       return !slides.has(text) && isReady(text);
@@ -234,11 +242,14 @@ export class PagedLayout implements Layout, TextBlocks {
   }
 
   #entryOf({ text, tokens, over }: StepPart): Pick<PagedPart, "sequence" | "tokens" | "position" | "rows"> {
-    const { sequence } = text.context.rows as PagedRows;
+    const { context } = text;
+    const { sequence } = context.rows as PagedRows;
+    const offset = context.isLong ? this.#decoder.longTexts!.offset : 0;
     return {
       sequence,
       tokens: tokens === "drawn" ? 1 : tokens,
-      ...(over && { position: over.position, rows: over.rows }),
+      ...(offset > 0 && { position: sequence.position + offset }),
+      ...(over && { position: over.position + offset, rows: over.rows }),
     };
   }
 

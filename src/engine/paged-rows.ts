@@ -13,12 +13,15 @@ export class PagedRows implements Rows {
   readonly #pages: PagedState;
   readonly #capacity: number;
   readonly #copiesBefore: number;
+  /** What short texts share beginnings by. */
+  readonly #salt: string;
 
-  /** `capacity`: rows that it may have. */
-  constructor(pages: PagedState, sequence: Sequence, capacity: number) {
+  /** `capacity`: rows that it may have; `salt`: what its text shares beginnings by. */
+  constructor(pages: PagedState, sequence: Sequence, capacity: number, salt: string = sequence.salt) {
     this.#pages = pages;
     this.sequence = sequence;
     this.#capacity = capacity;
+    this.#salt = salt;
     this.#copiesBefore = pages.pool.copies;
     dropped.register(this, sequence, this);
   }
@@ -44,6 +47,15 @@ export class PagedRows implements Rows {
     return this.goesBack;
   }
 
+  get tellsKinds(): boolean {
+    return true;
+  }
+
+  /** Keys of long texts are turned otherwise: they share nothing with short ones. */
+  readAs(kind: "short" | "long"): void {
+    this.sequence.separate(kind === "long" ? `${this.#salt}\nlong` : this.#salt);
+  }
+
   /** Pages take checkpoints by themselves. */
   mark(): void {}
 
@@ -54,7 +66,7 @@ export class PagedRows implements Rows {
   }
 
   fork(): PagedRows {
-    return new PagedRows(this.#pages, this.sequence.fork(), this.#capacity);
+    return new PagedRows(this.#pages, this.sequence.fork(), this.#capacity, this.#salt);
   }
 
   share(tokens: readonly number[], length: number): number {

@@ -3,7 +3,6 @@
  * run, on a GPU many times as much. There, parts are of few lengths: what is left of a prompt is read together with some tokens before it, which
  * are read once more, and very short prompts are read token by token.
  */
-import { InsituError } from "../base/error.js";
 import { checkpoints } from "./tuning.js";
 
 /** How prompts are read. */
@@ -14,18 +13,6 @@ export interface PromptReading {
   readonly longChunk?: number | undefined;
   /** True if parts are to be of few lengths. */
   readonly recurs?: boolean;
-  /** Texts of more tokens than this are read with other rotary tables, from their first token on; left out where there is one kind of text. */
-  readonly longFrom?: number | undefined;
-}
-
-/** A context's length where texts must stay short ones: those on pages share what was read of them. Throws for one that was asked for and is longer. */
-export function shortLength(length: number, asked: number | undefined, longFrom: number = Infinity): number {
-  if (asked !== undefined && asked > longFrom)
-    throw new InsituError(
-      "invalid-argument",
-      `option context must be at most ${longFrom} on pages, got ${asked}: the model reads longer texts with other rotary tables, from their first token on; load it with cache: "linear"`,
-    );
-  return Math.min(length, longFrom);
 }
 
 /** A part: how many tokens it has, and how many of them were read before and are to be forgotten first. */

@@ -15,6 +15,10 @@ export interface Rows {
   readonly goesBack: boolean;
   /** True if tokens may be read that turn out wrong: going back does not cost more than they save. */
   readonly mayGuess: boolean;
+  /** True if positions alone tell which of two kinds of texts is read; false where the number of rows does. */
+  readonly tellsKinds: boolean;
+  /** Rows of long texts, or of short ones again, are what follows: only while there are none. */
+  readAs(kind: "short" | "long"): void;
   /** Notes that so many tokens were read, where checkpoints are needed to go back: whether this is a place for one is decided here. */
   mark(length: number, why: MarkReason): void;
   /**

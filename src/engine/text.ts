@@ -41,6 +41,7 @@ export abstract class EngineText {
     this.owner = owner;
     this.context = context;
     this.tokens = [...tokens];
+    context.expect(tokens.length);
     this.#pending = this.tokens.slice(context.length);
   }
 

@@ -69,7 +69,7 @@ export class ContextPool implements ContextSource {
 
   /** What the context that was used last has read, as bytes; rejects where none waits. */
   async save(): Promise<Uint8Array> {
-    const context = this.#waiting.findLast(({ slid }) => !slid);
+    const context = this.#waiting.findLast(({ slid, isPartOfLong }) => !slid && !isPartOfLong);
     if (context === undefined)
       throw new InsituError(
         "invalid-state",

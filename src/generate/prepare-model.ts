@@ -3,12 +3,11 @@ import { checkCount, checkName, optionsWithoutNull } from "../base/arguments.js"
 import type { ModelVariant, ToolFormat } from "../base/known-names.js";
 import type { FolderPlatform } from "../base/platform.js";
 import { withPickedRows, withDrawnTokens } from "../decoder/model-changes.js";
-import { loadChanges, wholeModel } from "../decoder/whole-model.js";
+import { loadChanges, type LongTexts, wholeModel } from "../decoder/whole-model.js";
 import type { MakeGrammars } from "#insitu/choice/constraint.js";
 import { compileAhead } from "../engine/compile-ahead.js";
 import { type DecoderEngine, linearEngine, pagedEngine, type ReadingOptions } from "../engine/decoder-engine.js";
 import { type CacheOptions, pagedSessionOptions, readCacheOptions } from "../engine/paged-decoder.js";
-import { shortLength } from "../engine/prompt-parts.js";
 import { refuseMissingIn, refuseMissingOperators } from "../session/missing-operators.js";
 import type { SessionOptions } from "../session/options.js";
 import type { Session } from "../session/session.js";
@@ -108,14 +107,11 @@ export async function prepareModel(
     paged === undefined
       ? { change: withDrawnTokens(withPickedRows(sessionOptions.change)) }
       : pagedSessionOptions(paged, apart);
-  let longFrom: number | undefined;
+  let longTexts: LongTexts | undefined;
   // What fails here fails where it is used.
   loadChanges().catch(() => undefined);
   const onFull = { makeRoom: () => false };
-  const readingOf = (): ReadingOptions => {
-    const capacity = paged === undefined ? length : shortLength(length, context, longFrom);
-    return { capacity, chunk, sinks, longFrom };
-  };
+  const readingOf = (): ReadingOptions => ({ capacity: length, chunk, sinks, longTexts });
   const opening = openSession(folder.model, {
     rewrite: "auto",
     activations: "int8",
@@ -124,7 +120,7 @@ export async function prepareModel(
     change: async (loaded, on) => {
       const whole = await wholeModel(loaded, folder, platform);
       refuseMissingOperators(whole.model, folder.model);
-      ({ longFrom } = whole);
+      ({ longTexts } = whole);
       length = whole.within(length, context, folder.model);
       // A device copies weights while the host has other work; elsewhere they wait until it is known that all else is right.
       if (!on.isDevice) await texts();

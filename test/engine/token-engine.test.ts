@@ -18,9 +18,11 @@ class NoRows implements Rows {
   readonly heldBytes = 0;
   readonly movedBytes = 0;
   readonly countedRows = 0;
+  readonly tellsKinds = false;
   readonly rewinds: number[] = [];
   readonly learnt: number[] = [];
   mark(): void {}
+  readAs(): void {}
   rewind(length: number): number {
     this.rewinds.push(length);
     return length;

@@ -259,8 +259,7 @@ export class TextEngine implements Engine {
 
   /** An empty context for a text. */
   #open(salt: string): Context {
-    const { overwrites } = this.#decoder;
-    return PagedLayout.open(this.#decoder, { capacity: this.context, sinks: 0, overwrites, isWhole: true }, salt);
+    return PagedLayout.open(this.#decoder, PagedLayout.shapeOf(this.#decoder, this.context, 0), salt);
   }
 
   /** Throws where the tenant has its share of a full queue; where others have more than theirs, their newest text gives way. */
@@ -372,8 +371,8 @@ export class TextEngine implements Engine {
   }
 }
 
-const savedText = ({ owner, tokens }: MadeText): { readonly salt: string; readonly tokens: readonly number[] } => ({
-  salt: owner.salt,
+const savedText = ({ context, tokens }: MadeText): { readonly salt: string; readonly tokens: readonly number[] } => ({
+  salt: (context.rows as PagedRows).sequence.salt,
   tokens,
 });
 
