@@ -22,10 +22,10 @@ const times = ["", "Once upon a time ", "One day ", "In the evening, ", "Long ag
 /** Prompts that differ. */
 const prompts = times
   .flatMap((time) => subjects.flatMap((subject) => deeds.map((deed) => `${time}${subject} ${deed}`)))
-  .filter((_, at) => (soak ? at < 200 : at % 21 === 0));
+  .filter((_, at) => (soak ? at < 200 : at % 30 === 0));
 
 /** Tokens of each text. */
-const length = soak ? 40 : 20;
+const length = soak ? 40 : 16;
 
 const folders = [draftFolder(5), draftFolder(1, true)];
 const names = ["of fewer layers", "of chance", "that is the model once more"] as const;

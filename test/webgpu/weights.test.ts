@@ -19,9 +19,21 @@ const dist = new URL("../../dist/", import.meta.url).href;
 const folder = mkdtempSync(join(tmpdir(), "insitu-weights-"));
 const base = { ...smallSizes, heads: 8, keyValueHeads: 4, headSize: 64 };
 /** Floats, in the model's own file. */
-const floats = { ...base, layers: 3, hidden: 1024, intermediate: 3072, vocabulary: 16384 };
+const floats = {
+  ...base,
+  ...(soak ? { layers: 3, vocabulary: 16384 } : { layers: 2, vocabulary: 8192 }),
+  hidden: 1024,
+  intermediate: 3072,
+};
 /** Four bits, beside the model. */
-const blocks = { ...base, layers: 6, hidden: 1024, intermediate: 4096, vocabulary: 32768 };
+const blocks = {
+  ...base,
+  ...(soak ? { layers: 6, vocabulary: 32768 } : { layers: 4, vocabulary: 20480 }),
+  hidden: 1024,
+  intermediate: 4096,
+};
+/** Bytes that a file has at least, so that what the host holds for a moment is little of it. */
+const leastBytes = soak ? 200e6 : 120e6;
 
 const whole = join(folder, "whole.onnx");
 let server: Server;
@@ -172,14 +184,14 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
 
   test("from one file", async () => {
     const told = await load("const [platform, source] = [nodePlatform, folder + '/whole.onnx'];", runs);
-    expect(fileBytes).toBeGreaterThan(200e6);
+    expect(fileBytes).toBeGreaterThan(leastBytes);
     expectNoneHeld(told, fileBytes);
     expectClose(told.logits, ofFloats, 1e-3);
   });
 
   test("from a file beside the model, in blocks of four bits", async () => {
     const told = await load("const [platform, source] = [nodePlatform, folder + '/model.onnx'];", runs);
-    expect(besideBytes).toBeGreaterThan(200e6);
+    expect(besideBytes).toBeGreaterThan(leastBytes);
     expectNoneHeld(told, besideBytes);
     expectClose(told.logits, ofBlocks, 0.05);
   });
