@@ -29,8 +29,8 @@ export interface DecoderEngine {
   /** An empty context for texts of a salt, whose rows are restored from bytes where some are given. */
   open(salt?: string): Context;
   restore(bytes: Uint8Array, tokens: readonly number[]): Promise<Context>;
-  /** Empty contexts for texts that are made together, behind prompts of these lengths, of at most `capacity` tokens each. */
-  readonly openTogether: (prompts: readonly number[], capacity: number) => readonly Context[];
+  /** Empty contexts for texts that are made together, behind prompts of these lengths, of at most `capacity` tokens each, which may `slide`. */
+  readonly openTogether: (prompts: readonly number[], capacity: number, slide: boolean) => readonly Context[];
   /** Lets go of all contexts that there are. */
   release(): void;
 }
@@ -54,10 +54,10 @@ export function linearEngine(session: Session, { capacity, chunk, sinks, longTex
     paged: undefined,
     open,
     restore: (bytes, tokens) => restored(open(), { capacity, ...shape }, bytes, tokens),
-    openTogether(prompts, most) {
+    openTogether(prompts, most, slide) {
       const options = { ...shape, capacity: most };
-      // Texts in one state are not read anew one by one.
-      return isApart || most > (longFrom ?? Infinity)
+      // Texts in one state are not read anew one by one, nor over old rows.
+      return isApart || slide || most > (longFrom ?? Infinity)
         ? prompts.flatMap(() => LinearLayout.open(decoder, options))
         : LinearLayout.open(decoder, options, prompts);
     },

@@ -1,5 +1,4 @@
 /** Several texts at once: the engine makes a token of each in every step. Prompts may differ in length; what they have in common is read once on pages. */
-import { InsituError } from "../base/error.js";
 import type { TakenConstraint } from "#insitu/choice/constraint.js";
 import type { Context } from "../engine/context.js";
 import { contextFull } from "../engine/ending.js";
@@ -22,8 +21,8 @@ export interface BatchToken extends GeneratedToken {
   readonly finishReason?: FinishReason;
 }
 
-/** Makes contexts for texts behind prompts of these lengths, of at most `capacity` tokens each. */
-type OpenTogether = (prompts: readonly number[], capacity: number) => readonly Context[];
+/** Makes contexts for texts behind prompts of these lengths, of at most `capacity` tokens each; `slide`: texts may go on when those are full. */
+type OpenTogether = (prompts: readonly number[], capacity: number, slide: boolean) => readonly Context[];
 
 /** Caches are made for multiples of this: programs go by their size. */
 const capacityStep = 256;
@@ -41,12 +40,10 @@ export async function* generateBatch(
   const lengths = prompts.map(({ length }) => length);
   const longest = Math.max(...lengths);
   if (longest > capacity) throw contextFull(capacity);
-  if (options.whenFull === "slide")
-    throw new InsituError("invalid-argument", 'a batch cannot slide: choose whenFull: "stop" or "error"');
   if (wantsNothing(options)) return;
   // Caches by need: the last token of a text is not read.
   const needed = Math.ceil((longest + (options.maxTokens ?? capacity) - 1) / capacityStep) * capacityStep;
-  const contexts = open(lengths, Math.min(capacity, needed));
+  const contexts = open(lengths, Math.min(capacity, needed), options.whenFull === "slide" && needed > capacity);
   const [{ capacity: room }] = contexts;
   let going: { readonly sample: number; readonly text: PulledText }[] = [];
   const all: PulledText[] = [];

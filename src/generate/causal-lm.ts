@@ -179,7 +179,7 @@ export class LanguageModel {
   /**
    * Generates completions of several prompts in one batch. Their tokens arrive as they are generated; `sample` is the index of the prompt.
    * With structured output every completion follows the rule.
-   * @throws InsituError `invalid-argument` for invalid options, a `constraint` of your own for several prompts, and `whenFull: "slide"`.
+   * @throws InsituError `invalid-argument` for invalid options, and for a `constraint` of your own for several prompts.
    * @example
    * ```ts
    * import { CausalLM } from "insitu";

@@ -1,4 +1,4 @@
-// Rules for the texts of a batch: structured output and biases hold for each text as where it is made alone, on linear caches, on pages and on a device; one
+// Rules for the texts of a batch: structured output, biases and sliding contexts hold for each text as where it is made alone, on linear caches, on pages and on a device; one
 // constraint is for one text. The oracle is JSON's own reader, the pattern, and the text alone with its seed. The device is for the soak.
 import { afterAll, describe, expect, test } from "vitest";
 import { CausalLM } from "../../src/entry/node.js";
@@ -86,6 +86,18 @@ test("texts of a batch are those that are made alone with their seeds", async ()
   for (const [at, prompt] of prompts.entries())
     expect(await lm.generate(prompt, { ...options, seed: 11 + at }).text()).toBe(made[at][0]);
 });
+
+test.each([{}, { cache: "paged", blockSize: 4, batchInvariant: true }] as const)(
+  "texts that go on when their contexts are full are those that are made alone: %o",
+  async (options) => {
+    const lm = await CausalLM.load(undefined, { context: 48, threads: 1, ...options });
+    const how = { whenFull: "slide", maxTokens: 70, ignoreEnd: true, temperature: 0.8, seed: 2 } as const;
+    const made = await batchOf(lm, how);
+    for (const [at, prompt] of prompts.entries())
+      expect([await lm.generate(prompt, { ...how, seed: 2 + at }).text(), "length"]).toEqual(made[at]);
+    await lm.release();
+  },
+);
 
 test("a batch that is left in the middle lets go of its rules", async () => {
   const lm = await modelOf("linear caches");
