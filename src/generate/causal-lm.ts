@@ -34,6 +34,7 @@ import {
   readGenerating,
   refuseOneConstraint,
   refuseRules,
+  requireKnownTokens,
 } from "./options.js";
 import type { ModelDialogue } from "./model-dialogue.js";
 import type { Json } from "./model-folder.js";
@@ -373,6 +374,7 @@ export class LanguageModel {
       (rule) => this.constrain(rule),
       isChat,
     );
+    requireKnownTokens(options, vocabularyOf(this.session, this.config));
     const draft = typeof options.speculate === "object" ? options.speculate.draft : undefined;
     if (typeof draft === "object") checkDraft(this, draft);
     return generating;

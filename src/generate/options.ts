@@ -354,6 +354,18 @@ function stopToken(token: number | string, tokenizer: TextTokenizer): number {
   return found;
 }
 
+/** Throws for tokens that the vocabulary does not have, where its size is known: nothing would come of what is said of them. */
+export function requireKnownTokens({ logitBias, stopTokens }: GenerateOptions, vocabulary: number = Infinity): void {
+  for (const [name, tokens] of Object.entries({ logitBias: logitBias?.keys(), stopTokens })) {
+    const beyond = [...(tokens ?? [])].find((token) => typeof token === "number" && token >= vocabulary);
+    if (beyond !== undefined)
+      throw new InsituError(
+        "invalid-argument",
+        `option ${name}: ${beyond} is no token of the vocabulary, which has ${vocabulary}`,
+      );
+  }
+}
+
 /** Throws for options that rule what is drawn, where nothing is: a search ranks whole texts. */
 export function refuseRules(where: string, options: GenerateOptions): void {
   const name = ([...structureNames, "logitBias"] as const).find((each) => options[each] !== undefined);

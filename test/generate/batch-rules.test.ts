@@ -99,6 +99,14 @@ test.each([{}, { cache: "paged", blockSize: 4, batchInvariant: true }] as const)
   },
 );
 
+test("biases and stop tokens of tokens that there are not are refused", async () => {
+  const lm = await modelOf("pages");
+  const refused = /is no token of the vocabulary, which has 4096/;
+  expect(() => lm.generate("a", { logitBias: new Map([[4096, 1]]) })).toThrow(/^option logitBias: 4096 /);
+  expect(() => lm.generateBatch(["a"], { stopTokens: [7, 5000] })).toThrow(refused);
+  await expect(lm.samples("a", 2, { stopTokens: [5000] })).rejects.toThrow(refused);
+});
+
 test("a batch that is left in the middle lets go of its rules", async () => {
   const lm = await modelOf("linear caches");
   for (let round = 0; round < 3; round++) {
