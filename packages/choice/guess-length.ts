@@ -77,9 +77,9 @@ export class Rest {
   /** Guesses since there was a step without. */
   #row = 0;
 
-  /** It pays. */
+  /** It pays: nothing is left of its rest. */
   end(): void {
-    this.#last = 0;
+    this.#last = this.#left = 0;
   }
 
   /** True if a step goes without guesses, to be measured. */

@@ -121,7 +121,7 @@ async function look(
     const loaded = await open(files.model);
     producer = [loaded.producerName, loaded.producerVersion].filter((part) => part !== "").join(" ");
     ({ model } = await wholeModel(
-      await withPlainWeights(loaded, true),
+      await withPlainWeights(loaded, "stand-ins"),
       { ...files, rotaryOffset: genai?.rotaryOffset },
       platform,
       open,

@@ -25,5 +25,5 @@ export async function onnxFileAt(path: string, variant: string | boolean | undef
 /** The model at a path, with stand-ins for its large external weights. */
 export async function openForInspection(path: string): Promise<Model> {
   const model = withStandIns(await openModel(path, nodePlatform), mostRead);
-  return withPlainWeights(await loadExternalData(model, nodePlatform), true);
+  return withPlainWeights(await loadExternalData(model, nodePlatform), "stand-ins");
 }

@@ -27,7 +27,7 @@ export function mixedProductPacking(
 ): Packing | undefined {
   if (bits !== 4 && bits !== 8) return undefined;
   const columns = turns ? 16 / bits : 1;
-  if (inner % tile !== 0 || outer % columns !== 0) return undefined;
+  if (!(inner > 0 && outer > 0) || inner % tile !== 0 || outer % columns !== 0) return undefined;
   const [rows, elements]: (readonly number[])[] = [rowAt[bits], elementAt[bits]];
   // Where each element of a tile's columns lies among all of the tile.
   const places = Array.from({ length: columns * tile }, (_, at) => {

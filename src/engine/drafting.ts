@@ -66,7 +66,8 @@ export class Drafting {
     for (const made of texts) {
       const count = this.#countFor(made, known, texts.length);
       const text = count > 0 ? this.#follow(made, source, known) : undefined;
-      if (count === 0) made.goOn(this.#freeOf(made, texts.length));
+      // Where tokens come one by one, each is asked.
+      if (count === 0 && made.mayGoOn) made.goOn(this.#freeOf(made, texts.length));
       if (text === undefined) continue;
       if (!text.ask(count)) this.#stop(made);
       else {

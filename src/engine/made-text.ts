@@ -147,6 +147,11 @@ export class MadeText extends EngineText {
     return this.remaining > 0 && (this.drawnAhead === 0 || this.mostAhead > 0) && super.isReady(lane);
   }
 
+  /** True if its next tokens can be drawn before the last ones have come. */
+  get mayGoOn(): boolean {
+    return this.wants === "token";
+  }
+
   /** Has it go on without guesses for so many tokens. */
   goOn(tokens: number): void {
     this.#free = tokens;

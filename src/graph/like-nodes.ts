@@ -3,7 +3,7 @@
  * looked at of its operands' contents must be the very same; what it made up, dimensions that nothing is known about, is each node's own.
  */
 import type { Callable } from "./call.js";
-import { isFresh, sameShape, type Shape } from "./dim.js";
+import { type Dim, isFresh, sameShape, type Shape, symbolsOf } from "./dim.js";
 import type { Fact } from "./fact.js";
 import type { Op } from "./op.js";
 
@@ -71,7 +71,7 @@ export class LikeNodes {
     const results = infer(watched);
     if (
       known.length >= mostContents ||
-      results.some(({ shape, integers }) => [...(shape ?? []), ...(integers ?? [])].some(isFresh))
+      results.some(({ shape, integers }) => [...(shape ?? []), ...(integers ?? [])].some(isMadeUp))
     )
       return results;
     known.push({ inputs, looked: watched.flatMap((fact, at) => (fact?.isLookedInto === true ? [at] : [])), results });
@@ -79,6 +79,9 @@ export class LikeNodes {
     return results;
   }
 }
+
+/** True for a dimension that is made up, and for what is computed of one. */
+const isMadeUp = (dim: Dim): boolean => typeof dim !== "number" && [...symbolsOf(dim)].some(isFresh);
 
 /** Names of dimensions may be any text: what is one as text need not be one. */
 const isAlike = (a: Fact | undefined, b: Fact | undefined, isLookedInto: boolean): boolean =>

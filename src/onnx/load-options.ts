@@ -11,13 +11,17 @@ export interface ExternalData {
   readonly data: Uint8Array | ArrayBufferLike | string;
 }
 
-/** How to load. */
-export interface LoadOptions {
+/** Where weights come from. */
+export interface WeightOptions {
   /**
    * Files with weights, given by the caller: `{ path, data }`, or a path. They are used before those next to the model.
    * @default the files that the model names
    */
   readonly externalData?: readonly (ExternalData | string)[] | undefined;
+}
+
+/** How to load. */
+export interface LoadOptions extends WeightOptions {
   /** Called as bytes arrive, from 0 to the total. `total` grows once if the weights are in other files than the model. */
   readonly onProgress?: ((loaded: number, total: number) => void) | undefined;
 }

@@ -69,6 +69,8 @@ const products: Pattern = either(
   op("MatMul", [joined(queries), transposedJoinedKeys(keys)]),
 );
 
+const partedScores: Pattern = parted(hole());
+
 /** What may make scores: values that are sums, products and choices, and those whose batch and heads are taken apart. */
 const steps = new Set(["Add", "Mul", "Div", "Tanh", "Where"]);
 
@@ -83,7 +85,7 @@ function scoresIn(value: Value, index: GraphIndex): WrittenScores<Value> | undef
         ? undefined
         : { name: node.op.name, label: node.label, of: node.inputs as readonly Value[] };
     },
-    behindLayout: (term) => (fits(parted(hole()), term) ? index.producerOf(term)!.inputs[0] : undefined),
+    behindLayout: (term) => (fits(partedScores, term) ? index.producerOf(term)!.inputs[0] : undefined),
     numberOf,
     isProduct: (term) => fits(products, term),
     hides: (number) => number <= -1e30,

@@ -45,12 +45,16 @@ export interface WrittenScores<T> {
   readonly path: readonly T[];
 }
 
+/** Terms that scores and their masks may be made of: files may have chains of any length. */
+const mostTerms = 200;
+
 /** Takes scores apart; a sentence where they are not understood. */
 export function takeApart<T>(scores: T, terms: Terms<T>): WrittenScores<T> | string {
   const known = new Map<T, boolean>();
   const holds = (term: T): boolean => {
     const before = known.get(term);
     if (before !== undefined) return before;
+    if (known.size >= mostTerms) return false;
     known.set(term, false);
     const behind = terms.behindLayout?.(term);
     const found =
@@ -127,5 +131,6 @@ export function takeApart<T>(scores: T, terms: Terms<T>): WrittenScores<T> | str
     if (number === undefined || !terms.hides(number)) return "the scores are chosen between two products";
     return after([term], inner, ({ masks }) => ({ masks: [...masks, { kind: "chosen", when, keeps, low, at: term }] }));
   };
-  return split(scores);
+  holds(scores);
+  return known.size < mostTerms ? split(scores) : `the scores are made of ${mostTerms} terms or more`;
 }

@@ -35,7 +35,8 @@ export async function loadModel(
 ): Promise<Model> {
   checkLoadOptions(options);
   const loaded = await readSource(source, platform, options, allocateBytes, later);
-  return withPlainWeights(await withOperators(later instanceof DeferredWeights ? deferInMemory(loaded) : loaded));
+  const model = await withOperators(later instanceof DeferredWeights ? deferInMemory(loaded) : loaded);
+  return withPlainWeights(model, allocateBytes === undefined ? "the caller's" : "own");
 }
 
 async function readSource(

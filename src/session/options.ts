@@ -5,7 +5,7 @@ import { checkCallback, checkFlag, choiceOf, numberError, objectOf, optionsOf } 
 import { InsituError } from "../base/error.js";
 import type { OptionNames } from "../base/option-names.js";
 import { valueText } from "../base/value-text.js";
-import { checkLoadOptions, loadOptionNames, type LoadOptions } from "../onnx/load-options.js";
+import { checkLoadOptions, loadOptionNames, type LoadOptions, type WeightOptions } from "../onnx/load-options.js";
 import type { Model } from "../onnx/model.js";
 import type { Level } from "../passes/optimize.js";
 import type { Activations } from "../passes/set-activations.js";
@@ -41,7 +41,7 @@ export interface ChangedOn {
 export type WhileWeightsCome = (session: Session, tell: (ready: number, total: number) => void) => Promise<void>;
 
 /** Options of `InferenceSession.create`. Options of onnxruntime that insitu does not need are checked and ignored. */
-export interface SessionOptions extends Omit<LoadOptions, "onProgress">, BackendSettings, IgnoredSessionOptions {
+export interface SessionOptions extends WeightOptions, BackendSettings, IgnoredSessionOptions {
   /**
    * Called as the model is loaded: bytes, from 0 to the total, which grows once if weights are in other files than the model; then the phase, and shaders
    * that are compiled meanwhile.

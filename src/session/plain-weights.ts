@@ -3,7 +3,7 @@ import { InsituError } from "../base/error.js";
 import { readAttributes } from "../graph/attribute.js";
 import type { PackedInput } from "../graph/op.js";
 import { mapTensors } from "../onnx/map-tensors.js";
-import type { Model, ModelAttribute, ModelNode, ModelTensor } from "../onnx/model.js";
+import type { Model, ModelAttribute, ModelGraph, ModelNode, ModelTensor } from "../onnx/model.js";
 import { deferredTensor } from "../onnx/weight-source.js";
 import { DeferredElements } from "../tensor/deferred.js";
 import type { ByteStorage } from "../tensor/element-type.js";
@@ -28,32 +28,73 @@ function packedIn({ graph, opsets }: Model): {
     const attrs = readAttributes(op.attrs, new Map(plain), node.opType);
     const found = op.packed(attrs, (name) => tensors.get(node.inputs[names.indexOf(name)]));
     if (found === undefined) return node;
-    for (const [name, how] of Object.entries(found.inputs)) weights.set(node.inputs[names.indexOf(name)], how);
+    for (const [name, how] of Object.entries(found.inputs)) {
+      const weight = node.inputs[names.indexOf(name)];
+      const other = weights.get(weight);
+      if (other !== undefined && !isSame(other, how)) refuse(node, weight);
+      weights.set(weight, how);
+    }
     const attribute: ModelAttribute = { name: found.attribute, docString: "", kind: "int", value: 0n };
     const changed = { ...node, attributes: new Map([...node.attributes, [attribute.name, attribute]]) };
     readers.add(changed);
     return changed;
   });
+  if (weights.size === 0) return { nodes, weights };
   for (const node of nodes) {
-    const stranger = readers.has(node) ? undefined : node.inputs.find((name) => weights.has(name));
-    if (stranger !== undefined)
-      throw new InsituError(
-        "invalid-model",
-        `${node.opType} "${node.name}" reads "${stranger}", which lies as one device's kernels read it: export it for cpu or webgpu`,
-      );
+    const read = readers.has(node) ? readInside(node) : [...node.inputs, ...readInside(node)];
+    const weight = read.find((name) => weights.has(name));
+    if (weight !== undefined) refuse(node, weight);
   }
+  const given = graph.outputs.find(({ name }) => weights.has(name));
+  if (given !== undefined)
+    throw new InsituError(
+      "invalid-model",
+      `the graph gives out "${given.name}", which lies as one device's kernels read it: export it for cpu or webgpu`,
+    );
   return { nodes, weights };
+}
+
+const isSame = (a: PackedInput, b: PackedInput): boolean =>
+  a.packing.key === b.packing.key && a.dims.join() === b.dims.join();
+
+function refuse(node: ModelNode, weight: string): never {
+  throw new InsituError(
+    "invalid-model",
+    `${node.opType} "${node.name}" reads "${weight}", which lies as one device's kernels read it: export it for cpu or webgpu`,
+  );
+}
+
+/** What the subgraphs of a node read or give out, by its name. */
+function readInside({ attributes }: ModelNode): readonly string[] {
+  const bodies = [...attributes.values()].flatMap((each): readonly ModelGraph[] =>
+    each.kind === "graph" ? [each.value] : each.kind === "graphs" ? each.value : [],
+  );
+  return bodies.flatMap(({ nodes, outputs }) => [
+    ...nodes.flatMap((node) => [...node.inputs, ...readInside(node)]),
+    ...outputs.map(({ name }) => name),
+  ]);
 }
 
 /** True for a model whose weights stay as its file has them. */
 export const areAsFiled = (model: Model): boolean => packedIn(model).weights.size === 0;
 
-/** The model with all weights in order: those that are there where they lie, unless they only stand for others (`areStandIns`). */
-export async function withPlainWeights(model: Model, areStandIns = false): Promise<Model> {
+/**
+ * The model with all weights in order. Those that are there are put in order where they lie if the memory is the model's own, and copied if it may be
+ * the caller's; stand-ins of others stay what they are.
+ */
+export async function withPlainWeights(model: Model, held: "own" | "the caller's" | "stand-ins"): Promise<Model> {
   const { nodes, weights } = packedIn(model);
   if (weights.size === 0) return model;
   const ordered = new Map<ModelTensor, ModelTensor>();
-  const done = new Set<ByteStorage>();
+  const done = new Map<ByteStorage, ByteStorage>();
+  const inOrder = (data: ByteStorage, packing: PackedInput["packing"]): ByteStorage => {
+    const known = done.get(data);
+    if (known !== undefined) return known;
+    const result = held === "own" ? data : data.slice();
+    unpack(new Uint8Array(result.buffer, result.byteOffset, result.byteLength), packing);
+    done.set(data, result);
+    return result;
+  };
   for (const tensor of model.graph.initializers) {
     const how = weights.get(tensor.name);
     if (how === undefined) continue;
@@ -65,10 +106,8 @@ export async function withPlainWeights(model: Model, areStandIns = false): Promi
     }
     await deferred?.hold();
     const data = (deferred === undefined ? tensor.data : deferred.elements) as ByteStorage | undefined;
-    ordered.set(tensor, { ...rest, dims, ...(data && { data }) });
-    if (data === undefined || areStandIns || done.has(data)) continue;
-    unpack(new Uint8Array(data.buffer, data.byteOffset, data.byteLength), packing);
-    done.add(data);
+    const plain = data === undefined || held === "stand-ins" ? data : inOrder(data, packing);
+    ordered.set(tensor, { ...rest, dims, ...(plain && { data: plain }) });
   }
   const plain = mapTensors(model, (tensor) => ordered.get(tensor) ?? tensor);
   return { ...plain, graph: { ...plain.graph, nodes } };

@@ -2,8 +2,14 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { apiPage } from "../../scripts/api-page.mjs";
+import { sessionOptionNames } from "../../src/session/options.js";
 
 const { text, bare } = apiPage();
+
+test("options that are checked by their names are on the page", () => {
+  const missing = Object.keys(sessionOptionNames).filter((name) => !text.includes(`\`readonly ${name}?: `));
+  expect(missing).toEqual([]);
+});
 
 test("docs/api.md is up to date: node scripts/api-page.mjs writes it after a build", () => {
   const page = readFileSync(new URL("../../docs/api.md", import.meta.url), "utf8");

@@ -79,6 +79,19 @@ describe("guesses", () => {
     expect(most).toBe(4);
   });
 
+  test("are left out for few tokens where they pay, however long they were left alone before", () => {
+    const length = new GuessLength(4, new Acceptance(), new Rest());
+    for (let at = 0; at < 20; at++) length.note(4, 0);
+    expect(length.choose(1, cheap, 1)).toBe(0);
+    expect(length.freeTokens(1, cheap)).toBeGreaterThan(20);
+    const choose = (): number => length.choose(1, cheap, 1);
+    while (choose() === 0);
+    for (let at = 0; at < 40; at++) length.note(4, 4);
+    expect(choose()).toBe(4);
+    while (choose() > 0);
+    expect(length.freeTokens(1, cheap)).toBe(3);
+  });
+
   test("are none before a step was measured, and outliers count little", () => {
     expect(new GuessLength(4, new Acceptance(), new Rest()).choose(1, new Costs(), undefined)).toBe(0);
     const costs = costsOf(() => 10);

@@ -225,6 +225,16 @@ test("adaptive lengths leave the text the same", async () => {
     }
 });
 
+test("a draft that is never right is asked now and then, where tokens come one by one too", async () => {
+  const [, chance] = drafts;
+  const options = { temperature: 0, maxTokens: 200, ignoreEnd: true, speculate: { draft: chance } };
+  for (const model of [lm, onPages]) {
+    const generation = model.generate(prompts[0], options);
+    await generation.text();
+    expect(generation.summary.guessedTokens).toBeLessThan(100);
+  }
+});
+
 test("refuses what cannot guess", () => {
   const refuse = (speculate: object, why: RegExp) =>
     expect(() => lm.generate("x", { speculate: speculate as GenerateOptions["speculate"] & object })).toThrow(why);

@@ -320,6 +320,36 @@ export const bombs: readonly Bomb[] = [
       }),
   },
   {
+    name: "written attention: a chain of sums before a Softmax",
+    size: 40_000,
+    build: (n) =>
+      chain(
+        n,
+        (from, to, at) =>
+          at < n - 1
+            ? [node("Add", [from, "x"], [to])]
+            : [node("Softmax", [from], ["p"]), node("MatMul", ["p", "w"], [to])],
+        { initializers: [floats("w", [8, 8])] },
+      ),
+  },
+  {
+    name: "written attention: a Softmax behind each of many sums",
+    size: 10_000,
+    build: (n) =>
+      chain(
+        n,
+        (from, to, at) => [
+          node("Add", [from, "x"], [to]),
+          node("Softmax", [to], [`p${at}`]),
+          node("MatMul", [`p${at}`, "w"], [`o${at}`]),
+        ],
+        {
+          initializers: [floats("w", [8, 8])],
+          outputs: [value("y"), ...list(n, (at) => value(`o${at}`))],
+        },
+      ),
+  },
+  {
     name: "symbols: one join after another",
     size: 5_000,
     build: (n) =>

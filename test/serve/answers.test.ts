@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import * as z from "zod";
 import { listen, type Listening } from "../../packages/cli/listen.js";
 import type { CausalLM } from "../../src/entry/node.js";
+import type { ChatOptions } from "../../src/generate/chat-options.js";
 import { oneAtATime } from "../../packages/serve/one-at-a-time.js";
 import { createServer, type Server } from "../../packages/serve/server.js";
 import { loadModel } from "./scripted-engine.js";
@@ -148,16 +149,22 @@ interface ChatBody {
 describe("in the library", () => {
   const jsonSchema = z.toJSONSchema(Hero);
 
+  /** A chat's first answer. Its pages are given back: the pool is full of those that wait for the collector. */
+  async function answerOf(message: string, options: ChatOptions) {
+    const chat = lm.chat([]);
+    const answer = chat.send(message, options);
+    const text = await answer.text();
+    chat.release();
+    return { text, finishReason: answer.summary.finishReason };
+  }
+
   test("chats keep to a schema, whatever would end them", async () => {
     for (const seed of seeds)
       for (const options of [{}, { stop: ["\n", '"', "a"] }, { stopTokens: lm.tokenizer.encode('"') }]) {
-        const answer = lm.chat([]).send("A hero", { jsonSchema, seed, ...options });
-        const text = await answer.text();
-        expect([answer.summary.finishReason, Hero.safeParse(JSON.parse(text)).success]).toEqual(["end", true]);
+        const { text, finishReason } = await answerOf("A hero", { jsonSchema, seed, ...options });
+        expect([finishReason, Hero.safeParse(JSON.parse(text)).success]).toEqual(["end", true]);
       }
-    const cut = lm.chat([]).send("A hero", { jsonSchema, maxTokens: 4 });
-    await cut.text();
-    expect(cut.summary.finishReason).toBe("length");
+    expect((await answerOf("A hero", { jsonSchema, maxTokens: 4 })).finishReason).toBe("length");
     const samples = await lm.samples("A hero\n", 2, { jsonSchema, seed: 1, stop: "\n" });
     for (const text of await Promise.all(samples.map((each) => each.text())))
       expect(() => Hero.parse(JSON.parse(text))).not.toThrow();
@@ -167,14 +174,8 @@ describe("in the library", () => {
     let empty = 0;
     for (const seed of greetings) {
       const options = { seed, maxTokens: 8 };
-      expect((await lm.chat([], options).send("Hello").text()).trim()).not.toBe("");
-      if (
-        (await lm
-          .chat([], { ...options, minTokens: 0 })
-          .send("Hello")
-          .text()) === ""
-      )
-        empty++;
+      expect((await answerOf("Hello", options)).text.trim()).not.toBe("");
+      if ((await answerOf("Hello", { ...options, minTokens: 0 })).text === "") empty++;
     }
     expect(empty).toBeGreaterThan(0);
   });

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { InferenceSession, Tensor } from "../../src/index.node.js";
-import { buildModel, initializer, node, value } from "../../src/onnx/build.js";
+import { buildModel, graph as makeGraph, initializer, node, value } from "../../src/onnx/build.js";
 import { moveToExternalData } from "../../tools/demo/move-external.js";
 import type { Model, ModelAttribute } from "../../src/onnx/model.js";
 import { writeModel } from "../../src/onnx/write.js";
@@ -185,6 +185,43 @@ describe.each(backends.map(({ name }) => name))("%s", (backend) => {
   });
 });
 
+test.each(backends.map(({ name }) => name))(
+  "what the caller gives as bytes stays what it is, on %s",
+  async (backend) => {
+    const size = { n: 64, k: 512 };
+    const feeds = feedsOf(size.k, false);
+    const plain = await answer(writeModel(product(4, size)), backend, feeds);
+    const packed = product(4, { ...size, arch: 80 });
+    const bytes = writeModel(packed);
+    const { model: moved, pieces } = moveToExternalData(packed, { location: "weights" });
+    // A second name for the same bytes.
+    const [weight] = moved.graph.initializers;
+    const [call] = moved.graph.nodes;
+    const tied = writeModel({
+      ...moved,
+      graph: {
+        ...moved.graph,
+        initializers: [...moved.graph.initializers, { ...weight, name: "again" }],
+        nodes: [
+          { ...call, outputs: ["first"] },
+          { ...call, inputs: ["x", "again", "s"], outputs: ["second"] },
+          node("Max", ["first", "second"], ["y"]),
+        ],
+      },
+    });
+    const data = new Uint8Array(Buffer.concat(pieces));
+    const before = [bytes.slice(), data.slice()];
+    for (let at = 0; at < 2; at++) {
+      expect(await answer(bytes, backend, feeds)).toEqual(plain);
+      const options = { backend, threads: 1, externalData: [{ path: "weights", data }] };
+      const session = await InferenceSession.create(tied, options);
+      expect([...((await (await session.run(feeds)).y.getData()) as Float32Array)]).toEqual(plain);
+      await session.release();
+    }
+    expect([bytes, data]).toEqual(before);
+  },
+);
+
 test("two sessions of one file at once put its weights in order once each", async () => {
   const path = outside(experts(4, "by its shape"));
   const sessions = await Promise.all([1, 2].map(() => InferenceSession.create(path, { backend: "wasm", threads: 1 })));
@@ -196,6 +233,46 @@ test("two sessions of one file at once put its weights in order once each", asyn
   await Promise.all(sessions.map((session) => session.release()));
 });
 
+/** The model with other attributes in its only node. */
+const withAttributes = ({ graph, ...rest }: Model, changes: Readonly<Record<string, number>>): Model => {
+  const changed = Object.entries(changes).map(([name, number]): [string, ModelAttribute] => [
+    name,
+    { name, docString: "", kind: "int", value: BigInt(number) },
+  ]);
+  const [call] = graph.nodes;
+  return { ...rest, graph: { ...graph, nodes: [{ ...call, attributes: new Map([...call.attributes, ...changed]) }] } };
+};
+
+test.each<Readonly<Record<string, number>>>([
+  { N: 128 },
+  { N: 32 },
+  { N: 2 ** 20 },
+  { N: 0 },
+  { N: -4 },
+  { K: 1024 },
+  { K: 0 },
+  { block_size: 1024 },
+])("sizes that the weights do not have are refused: %j", async (sizes) => {
+  const model = withAttributes(product(4, { n: 64, k: 512, arch: 80 }), sizes);
+  for (const source of [writeModel(model), outside(model)])
+    await expect(InferenceSession.create(source)).rejects.toThrow(/weight_prepacked must be 0|must be positive/);
+});
+
+test("weights that a subgraph reads, or the graph gives out, are refused", async () => {
+  const { graph, ...rest } = product(4, { n: 64, k: 512, arch: 80 });
+  const body = makeGraph({ nodes: [node("Identity", ["w"], ["z"])], outputs: [value("z", "uint8")] });
+  const choice = node("If", ["c"], ["z"], { then_branch: body, else_branch: body });
+  const inside = {
+    ...graph,
+    nodes: [...graph.nodes, choice],
+    inputs: [...graph.inputs, value("c", "bool", [])],
+    outputs: [...graph.outputs, value("z", "uint8")],
+  };
+  await expect(InferenceSession.create(writeModel({ ...rest, graph: inside }))).rejects.toThrow(/If.*reads "w"/);
+  const given = { ...graph, outputs: [...graph.outputs, value("w", "uint8")] };
+  await expect(InferenceSession.create(writeModel({ ...rest, graph: given }))).rejects.toThrow(/gives out "w"/);
+});
+
 test("weights of no whole tile, and those that something else reads too, are refused", async () => {
   const { graph, ...rest } = product(4, { n: 64, k: 512, arch: 80 });
   const also = node("Identity", ["w"], ["z"]);
@@ -203,10 +280,6 @@ test("weights of no whole tile, and those that something else reads too, are ref
   await expect(InferenceSession.create(writeModel(shared))).rejects.toThrow(
     /Identity.*reads "w", which lies as one device's/,
   );
-  const odd = product(4, { n: 2, k: 64 });
-  const [call] = odd.graph.nodes;
-  const attribute: ModelAttribute = { name: "weight_prepacked", docString: "", kind: "int", value: 1n };
-  const told = { ...call, attributes: new Map([...call.attributes, [attribute.name, attribute]]) };
-  const refused = { ...odd, graph: { ...odd.graph, nodes: [told] } };
+  const refused = withAttributes(product(4, { n: 2, k: 64 }), { weight_prepacked: 1 });
   await expect(InferenceSession.create(writeModel(refused))).rejects.toThrow(/weight_prepacked must be 0/);
 });

@@ -12,6 +12,7 @@ import type { View } from "../../tensor/view.js";
 import { isBlockSize, lowBitsAt, lowBitsLength } from "../shared/loops/low-bits.js";
 import { float64Scratch } from "../shared/loops/scratch.js";
 import { mixedProductPacking } from "#insitu/packings/mixed-products.js";
+import { productOf } from "../shared/rules/layout.js";
 import { unifyDims } from "../shared/rules/shapes.js";
 import { eachWithEach } from "../shared/rules/work.js";
 
@@ -97,7 +98,7 @@ export const MatMulNBits = defineOp({
     call.check(
       weight_prepacked === 0,
       () =>
-        `weight_prepacked must be 0: weights in the layout of one device (${weight_prepacked}) can be read where they are initializers of the main graph, of whole tiles`,
+        `weight_prepacked must be 0: weights in the layout of one device (${weight_prepacked}) can be read where they are initializers of the main graph, of whole tiles and blocks`,
       "invalid-argument",
     );
     const { blocks, blob } = layoutOf(call.attrs);
@@ -119,9 +120,12 @@ export const MatMulNBits = defineOp({
   packed({ N, K, bits, block_size, weight_prepacked: how }, weights) {
     // 1 is the order of Ampere's kernels, which all GPUs since then have; 2 is Hopper's own.
     const packing = how === 1 || how === 2 ? mixedProductPacking(bits, { outer: N, inner: K }, how === 1) : undefined;
-    if (packing === undefined || weights("B")?.type !== "uint8" || !isBlockSize(block_size)) return undefined;
+    // A last block that is not whole would be filled up, and there is no filling in that order.
+    if (packing === undefined || !isBlockSize(block_size) || K % block_size !== 0) return undefined;
     const { blocks, blob } = layoutOf({ K, N, bits, block_size });
-    return { attribute: "weight_prepacked", inputs: { B: { dims: [N, blocks, blob], packing } } };
+    const [held, dims] = [weights("B"), [N, blocks, blob]];
+    if (held?.type !== "uint8" || productOf(held.dims) !== productOf(dims)) return undefined;
+    return { attribute: "weight_prepacked", inputs: { B: { dims, packing } } };
   },
 
   looksAt: ["g_idx"],
