@@ -56,6 +56,15 @@ function call(
   };
 }
 
+/** The same call with a sink for each of so many heads. */
+const withSinks = (given: OneNode, heads: number): OneNode => ({
+  ...given,
+  op: "SinkAttention",
+  domain: "insitu",
+  opset: 1,
+  inputs: [...given.inputs, randomNumbers(randomFrom(heads), "float16", [heads])],
+});
+
 const problemOf = (given: OneNode, most = tolerance, on = place): Promise<string> =>
   differenceOf(given, ["attentionInHalves"], most, options, on);
 
@@ -97,9 +106,17 @@ describe.skipIf(noWebgpu !== undefined)("Attention in float16 on WebGPU", () => 
     expect(await problemOf(given, 0.05)).toBe("");
   });
 
+  test("keys that weigh little beside one, and much together, where subnormal numbers are zero", async () => {
+    const given = call({ ...small, size: 64, capacity: 1024 }, [1024], (input, _, row) => {
+      if (input === 1) return row === 0 ? 1.25 : 0;
+      return input === 0 ? 1 : 0.5;
+    });
+    for (const node of [given, withSinks(given, 2)]) expect(await problemOf(node, 1e-3)).toBe("");
+  });
+
   test("large values, and numbers that are none", async () => {
     const large = call(small, [100], (input, row, number) =>
-      input === 2 ? number * (row === 70 ? 60_000 : 600) : number,
+      input === 2 ? number * (row === 70 ? 60_000 : row < 30 ? 40 : 600) : number,
     );
     expect(await problemOf(large, 64)).toBe("");
     // A key that is no number spoils the rows that see it, and no others.
