@@ -12,7 +12,7 @@ import { Session } from "../../src/session/session.js";
 import { Tensor } from "../../src/tensor/tensor.js";
 import { moveToExternalData } from "../../tools/demo/move-external.js";
 import { noWebgpu } from "../support/backends.js";
-import { deviceOf, proxied } from "../support/gpu.js";
+import { deviceOf, proxied, scopesOf } from "../support/gpu.js";
 
 const folder = mkdtempSync(join(tmpdir(), "insitu-arriving-"));
 const path = join(folder, "model.onnx");
@@ -129,7 +129,6 @@ describe.skipIf(noWebgpu !== undefined)("weights on their way to a GPU", () => {
   test("memory that the device does not have is told as such", async () => {
     const refused = place((device) => {
       let failed = false;
-      const scopes: GPUErrorFilter[] = [];
       return proxied(
         withPieces((descriptor) => {
           failed = true;
@@ -137,18 +136,7 @@ describe.skipIf(noWebgpu !== undefined)("weights on their way to a GPU", () => {
           buffer.mapAsync = () => Promise.reject(new DOMException("the buffer is none", "OperationError"));
           return buffer;
         })(device),
-        {
-          pushErrorScope: (filter: GPUErrorFilter) => {
-            scopes.push(filter);
-            device.pushErrorScope(filter);
-          },
-          popErrorScope: async () => {
-            const told = scopes.pop() === "out-of-memory" && failed;
-            if (told) failed = false;
-            const error = await device.popErrorScope();
-            return told ? ({ message: "no memory is left (in a test)" } as GPUError) : error;
-          },
-        },
+        scopesOf(device, () => failed && !(failed = false)),
       );
     });
     await expect(Opened.on(refused)).rejects.toMatchObject({ code: "out-of-memory" });
