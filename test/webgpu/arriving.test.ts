@@ -67,13 +67,14 @@ afterEach(() => expect.poll(() => openFiles).toBe(0));
 function place(
   changed: (device: GPUDevice) => GPUDevice,
   seen: (offset: number, target: Uint8Array) => Promise<void> = async () => undefined,
+  inTurn: (read: () => Promise<void>) => Promise<void> = (read) => read(),
 ): Platform {
   const watched = async (opening: Promise<ReadableFile>): Promise<ReadableFile> => {
     const file = await opening;
     openFiles++;
     const read = async (offset: number, target: Uint8Array): Promise<void> => {
       await seen(offset, target);
-      await file.read(offset, target);
+      await inTurn(() => file.read(offset, target));
     };
     const close = (): Promise<void> => {
       openFiles--;
@@ -174,5 +175,26 @@ describe.skipIf(noWebgpu !== undefined)("weights on their way to a GPU", () => {
     const session = await Opened.on(on);
     expect(await session.rows()).toEqual(wanted);
     await session.release();
+  });
+
+  test("a device that is lost while weights come is told as lost", async () => {
+    let lose: () => void = () => undefined;
+    let reads = 0;
+    let last: Promise<void> = Promise.resolve();
+    const on = place(
+      (device) => {
+        lose = () => device.destroy();
+        return proxied(device, { lost: device.lost.then(({ message }) => ({ reason: "unknown", message })) });
+      },
+      undefined,
+      // One after the other: what is lost is read into by nobody.
+      (read) =>
+        (last = last.then(async () => {
+          await read();
+          if (++reads === 5) lose();
+        })),
+    );
+    await expect(Opened.on(on)).rejects.toMatchObject({ code: "device-lost" });
+    expect(reads).toBeGreaterThanOrEqual(5);
   });
 });

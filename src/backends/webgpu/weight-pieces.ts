@@ -50,6 +50,7 @@ export class WeightPieces {
       throw cause;
     }
     if (await piece.buffer.isThere) return piece;
+    this.#memory.device.check();
     throw this.#outOfMemory("device");
   }
 
