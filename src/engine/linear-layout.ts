@@ -22,13 +22,16 @@ import {
 } from "./step.js";
 import type { EngineText } from "./text.js";
 
+/** Tokens of a prompt that are read at once however little memory there is. */
+const leastChunk = 64;
+
 /** States, and the texts that lie there. */
 export class LinearLayout implements Layout {
   readonly draws: boolean;
   readonly checks: boolean;
   readonly goesAhead: boolean;
   readonly #decoder: Decoder;
-  readonly #reading: PromptReading;
+  #reading: PromptReading;
   /** The texts of each group, by sample. */
   readonly #groups = new Map<LinearGroup, (EngineText | undefined)[]>();
 
@@ -259,6 +262,17 @@ export class LinearLayout implements Layout {
     for (const [at, part] of parts.entries())
       for (const [row, drawing] of drawings[at].entries()) result[rowOf(part, drawings[at].length - 1 - row)] = drawing;
     return result;
+  }
+
+  /** What many rows of a prompt have no memory for, fewer may have. */
+  readsLess({ parts }: Step, error: unknown): boolean {
+    const count = Math.max(...parts.map(({ tokens }) => (tokens === "drawn" ? 1 : tokens.length)));
+    const { chunk, longChunk = chunk } = this.#reading;
+    const isLarge = error instanceof InsituError && error.code === "out-of-memory" && count >= 2 * leastChunk;
+    if (!isLarge || count > Math.max(chunk, longChunk)) return false;
+    const most = Math.floor(count / 2);
+    this.#reading = { ...this.#reading, chunk: Math.min(chunk, most), longChunk: Math.min(longChunk, most) };
+    return true;
   }
 
   settle(): void {}

@@ -96,6 +96,8 @@ export interface Layout {
   mayRepeat(step: Step, count: number): boolean;
   /** Begins a step, `count` times. Rejects where it is refused: nothing was written then. */
   begin(step: Step, count: number): Promise<BegunRuns>;
+  /** True where a step that was refused is to be planned anew, since less is read at once from now on. */
+  readsLess?(step: Step, error: unknown): boolean;
   /** Notes what became of a planned step: it was begun, or not. */
   settle(step: Step, isBegun: boolean): void;
   /** Notes the milliseconds that a step took which has landed. */

@@ -138,7 +138,7 @@ export class TokenEngine {
     return depths;
   }
 
-  /** Begins a step. Where it is refused, its texts are read one by one: only those that fail alone have failed. */
+  /** Begins a step. Where it is refused, less is read at once if that may help; else its texts are read one by one: only those that fail alone have failed. */
   async #beginStep(step: Step): Promise<void> {
     const { layout } = this;
     const { lane, parts } = step;
@@ -150,6 +150,7 @@ export class TokenEngine {
     } catch (error) {
       layout.settle(step, false);
       lane.drawn = new Map();
+      if (layout.readsLess?.(step, error) === true) return;
       if (parts.length === 1) return this.fail(parts[0].text, error);
       for (const part of parts) {
         if (part.text.isOver) continue;

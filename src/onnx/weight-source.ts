@@ -26,6 +26,9 @@ class WeightSource {
   #file: Promise<ReadableFile> | undefined;
   /** Ends when all that was asked for is over. Reads follow each other, but of a file that is near: one that comes over the net has one place at a time. */
   #last: Promise<unknown> = Promise.resolve();
+  #underway = 0;
+  /** False while a model is loaded: after that the file is closed again behind whatever was read of it. */
+  #isLoaded = false;
   /** Ends when the file was closed that somebody asked to close. */
   #closing: Promise<unknown> = Promise.resolve();
 
@@ -53,11 +56,14 @@ class WeightSource {
 
   #read(offset: number, target: Uint8Array, until: number): Promise<void> {
     const before = this.#last;
+    this.#underway++;
     const read = this.#opened().then(async (file) => {
       if (file.isNear !== true) await before;
       await file.read(offset, target, until);
     });
-    this.#last = Promise.allSettled([before, read]).then(() => undefined);
+    this.#last = Promise.allSettled([before, read]).then(() => {
+      if (--this.#underway === 0 && this.#isLoaded) void this.#close().catch(() => undefined);
+    });
     return read;
   }
 
@@ -79,6 +85,11 @@ class WeightSource {
 
   /** Closes the file until something is wanted of it again, once nothing is under way. */
   close(): Promise<void> {
+    this.#isLoaded = true;
+    return this.#close();
+  }
+
+  #close(): Promise<void> {
     const closed = this.#last.then(async () => {
       const file = this.#file;
       this.#file = undefined;

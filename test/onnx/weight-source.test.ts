@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
+import type { ReadableFile } from "../../src/base/platform.js";
 import { buildModel, initializer, node, value } from "../../src/onnx/build.js";
 import { loadModel } from "../../src/onnx/load.js";
 import { type Model, type ModelTensor, tensorView } from "../../src/onnx/model.js";
@@ -89,6 +90,32 @@ test.each([false, true])("a file that has changed is not read (beside the model:
   await expect(deferredOf(loaded, "large").load()).rejects.toThrow(
     /tensor "large": .* cannot be read: the file .* has changed since the model was loaded; load the model again/,
   );
+});
+
+test("what is read of a file after the load closes it again, however often and by how many", async () => {
+  let open = 0;
+  const platform = {
+    ...nodePlatform,
+    openBeside: async (...where: readonly [string, string]): Promise<ReadableFile> => {
+      const file = await nodePlatform.openBeside(...where);
+      open++;
+      const close = (): Promise<void> => file.close().finally(() => open--);
+      return { size: file.size, version: file.version!, isNear: true, read: (...asked) => file.read(...asked), close };
+    },
+  };
+  const deferring = new DeferredWeights(() => undefined);
+  const levels = deferredOf(await loadModel(write(true), platform, {}, undefined, deferring), "levels");
+  await deferring.close();
+  expect(open).toBe(0);
+  for (const starts of [[7], [1, 2, 3, 4], [9]]) {
+    const read = starts.map(async (start) => {
+      const piece = new Uint8Array(10);
+      await levels.read(start, piece);
+      return piece;
+    });
+    expect(await Promise.all(read)).toEqual(starts.map((start) => bytes.slice(start, start + 10)));
+    await expect.poll(() => open).toBe(0);
+  }
 });
 
 test("a limit on memory counts them", async () => {

@@ -56,7 +56,7 @@ async function alone(all: readonly Wanted[]): Promise<{ tokens: number[]; end: u
 test.each([true, false])("texts in a small pool are the same with a draft; adaptive: %s", async (adaptive) => {
   const all = asked(soak ? 120 : 24);
   const wanted = await alone(all);
-  const engine = createEngine(lm, { draft, mostRunning: 12 });
+  const engine = createEngine(lm, { draft, mostRunning: 12, mostWaiting: all.length + 2 });
   const speculate = adaptive ? {} : { speculate: { draft: draft.forServers.draft, tokens: 3, adaptive: false } };
   const heard = all.map((each, at) => ({
     ...each,

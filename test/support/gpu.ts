@@ -85,7 +85,6 @@ export const smallGpu = (memory: number): (() => Promise<GPU | string>) =>
 
 function withMemory(device: GPUDevice, memory: number): GPUDevice {
   let [left, failed] = [memory, false];
-  const scopes: GPUErrorFilter[] = [];
   return proxied(device, {
     createBuffer: (descriptor: GPUBufferDescriptor) => {
       if (descriptor.size > left) failed = true;
@@ -102,17 +101,24 @@ function withMemory(device: GPUDevice, memory: number): GPUDevice {
       };
       return buffer;
     },
+    ...scopesOf(device, () => failed && !(failed = false)),
+  });
+}
+
+/** Error scopes of a device that tell of missing memory where `takeFailure` says that there was none; it is asked once for each failure. */
+export function scopesOf(device: GPUDevice, takeFailure: () => boolean): object {
+  const scopes: GPUErrorFilter[] = [];
+  return {
     pushErrorScope: (filter: GPUErrorFilter) => {
       scopes.push(filter);
       device.pushErrorScope(filter);
     },
     popErrorScope: async () => {
-      const told = scopes.pop() === "out-of-memory" && failed;
-      if (told) failed = false;
+      const told = scopes.pop() === "out-of-memory" && takeFailure();
       const error = await device.popErrorScope();
       return told ? ({ message: "no memory is left (in a test)" } as GPUError) : error;
     },
-  });
+  };
 }
 
 /** What was made on a device since it was counted, and the bytes of buffers that are there. */

@@ -8,6 +8,8 @@ export class LosableGpu {
   opened = 0;
   /** Pipelines that were asked for. */
   pipelines = 0;
+  /** Pipelines that are refused from now on, as by a driver that has no memory for them. */
+  failing = 0;
   /** Called with each device before anybody has it. */
   onDevice: () => void = () => {};
   #device: GPUDevice | undefined;
@@ -43,6 +45,10 @@ export class LosableGpu {
       lost,
       createComputePipelineAsync: (descriptor: GPUComputePipelineDescriptor) => {
         this.pipelines++;
+        if (this.failing > 0) {
+          this.failing--;
+          return Promise.reject(new DOMException("there is no memory (in a test)", "OperationError"));
+        }
         return device.createComputePipelineAsync(descriptor);
       },
     });

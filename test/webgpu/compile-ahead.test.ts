@@ -1,10 +1,13 @@
 // CausalLM.load on a GPU has the shaders of a first prompt compiled while weights come, tells how far it is, and leaves nothing of it.
+import { statSync } from "node:fs";
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { InsituError } from "../../src/base/error.js";
 import { CausalLM } from "../../src/entry/node.js";
 import type { LoadProgress } from "../../src/session/load-progress.js";
 import { hubFolder } from "../generate/support.js";
 import { noWebgpu } from "../support/backends.js";
+import { LosableGpu } from "../support/losable-gpu.js";
 
 describe.skipIf(noWebgpu !== undefined)("shaders are compiled while weights come", () => {
   let folder: ReturnType<typeof hubFolder>;
@@ -36,6 +39,28 @@ describe.skipIf(noWebgpu !== undefined)("shaders are compiled while weights come
     const phases = [...new Set(ahead.told.map(({ phase }) => phase))];
     expect(phases).toEqual(["model", "plan", "weights", "ready"]);
     expect(ahead.told.at(-1)!.phase).toBe("ready");
+  });
+
+  test("where there is no memory for a context, the model is loaded all the same, and texts are refused", async () => {
+    const memoryLimit = statSync(join(folder.path, "onnx", "model.onnx")).size + 1000;
+    const lm = await CausalLM.load(folder.path, { backend: "webgpu", webgpu: { compileAhead: true }, memoryLimit });
+    await expect(lm.generate("The wolf", { maxTokens: 2 }).text()).rejects.toMatchObject({ code: "out-of-memory" });
+    await lm.release();
+  });
+
+  test("a shader that was not compiled ahead is compiled with the prompt", async () => {
+    const gpu = new LosableGpu();
+    try {
+      gpu.failing = 3;
+      const webgpu = { powerPreference: "low-power", subgroups: false, compileAhead: true } as const;
+      const lm = await CausalLM.load(folder.path, { backend: "webgpu", webgpu });
+      await expect.poll(() => gpu.failing).toBe(0);
+      const text = await lm.generate("The wolf", { maxTokens: 8, temperature: 0, ignoreEnd: true }).text();
+      await lm.release();
+      expect(text).toBe((await textOf(false)).text);
+    } finally {
+      gpu.restore();
+    }
   });
 
   test("what is wrong with the tokenizer is told, and the device is given back", async () => {

@@ -1,4 +1,4 @@
-// Experts as GPUs run them, checked where there is none: their shaders compile for subgroups of 32 and of 64 and without any, whatever the output is, and a token is divided
+// Experts as GPUs run them, checked where there is none: their shaders compile for subgroups of all sizes and without any, within every device's 256 invocations, whatever the output is, and a token is divided
 // over as many workgroups as its routes have rows, not over those of all experts.
 import { expect, test } from "vitest";
 import { CallRecorder } from "../../src/backends/webgpu/recorder.js";
@@ -44,7 +44,7 @@ function dispatchesOf(
 
 test.skipIf(!hasDawn)("all variants compile", async () => {
   const device = await NullDevice.open();
-  for (const subgroup of [32, 64, undefined])
+  for (const subgroup of [8, 32, 64, 128, undefined])
     for (const bits of [4, 8] as const)
       for (const zeros of [false, true])
         for (const fusion of ["none", "interleaved", "halves"] as const)
@@ -52,6 +52,7 @@ test.skipIf(!hasDawn)("all variants compile", async () => {
             for (const dispatch of dispatchesOf(1, { subgroup, bits, zeros }, fusion, type)) {
               const what = `${dispatch.name}: ${JSON.stringify({ subgroup, bits, zeros, fusion, type })}`;
               expect(await device.messagesOf(dispatch), what).toEqual([]);
+              expect(Number(/@workgroup_size\((\d+)\)/.exec(dispatch.code)![1]), what).toBeLessThanOrEqual(256);
             }
   device.release();
 });

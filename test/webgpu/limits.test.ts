@@ -2,6 +2,8 @@
 // its name, its size, the limit and the way out, before anything runs.
 import { describe, expect, test } from "vitest";
 import { generatedDecoder, smallSizes } from "../../tools/demo/decoder.js";
+import { linearEngine } from "../../src/engine/decoder-engine.js";
+import { readTokens } from "../../src/engine/pulled-text.js";
 import { InferenceSession } from "../../src/entry/node.js";
 import { buildModel, initializer, node, value } from "../../src/onnx/build.js";
 import { writeModel } from "../../src/onnx/write.js";
@@ -129,6 +131,27 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
     const { logits } = await session.run(tokenFeeds([tokens(0, 5)], [0]), { state });
     expect(logits.dims).toEqual([1, 5, 600]);
     await session.release();
+  });
+
+  test("a prompt is read in smaller parts where there is no room for what many rows of it become", async () => {
+    // The logits of 2,048 tokens and of 1,024 are larger than a binding, those of 512 are not.
+    const small = PlacedSession.place(limitedGpu({ maxStorageBufferBindingSize: 2_000_000 }));
+    const long = writeModel(generatedDecoder({ ...sizes, positions: 2304 }));
+    const prompt = tokens(0, 2100);
+    const ends: (readonly number[])[] = [];
+    for (const session of [
+      await PlacedSession.on(small, long),
+      await InferenceSession.create(long, { backend: "reference" }),
+    ]) {
+      const model = linearEngine(session, { capacity: 2304, chunk: undefined, sinks: 4 });
+      const context = model.open();
+      const [logits] = await readTokens(model.engine, [{ context, tokens: prompt }], true, () => undefined);
+      ends.push([...logits!]);
+      expect(context.tokens).toEqual(prompt);
+      context.release();
+      await session.release();
+    }
+    expect(largestDifference(ends[0], ends[1])).toBeLessThan(5e-5);
   });
 
   test("a model larger than the device's memory is refused when it is loaded", async () => {

@@ -54,11 +54,12 @@ const bytesOf = (code: string): number =>
     0,
   );
 
+const heads = (count: number, rows: number, size: number): ReturnType<typeof headsOf> =>
+  headsOf(operand("float16", [1, count, rows, size]), count);
+const lasting = { lengths: undefined, past: 20, causal: true, left: -1, right: -1, window: -1, scale: 0.1 };
+
 test.skipIf(!hasDawn)("attention compiles, with subgroups and without, and fits", async () => {
   const device = await NullDevice.open();
-  const heads = (count: number, rows: number, size: number): ReturnType<typeof headsOf> =>
-    headsOf(operand("float16", [1, count, rows, size]), count);
-  const lasting = { lengths: undefined, past: 20, causal: true, left: -1, right: -1, window: -1, scale: 0.1 };
   const counts = new Set<string>();
   for (const workgroupBytes of [least, 2 * least])
     for (const subgroup of [32, 16, 8, 4, undefined])
@@ -87,9 +88,6 @@ test.skipIf(!hasDawn)("attention compiles, with subgroups and without, and fits"
 
 test.skipIf(!hasDawn)("attention in float16 compiles and fits", async () => {
   const device = await NullDevice.open();
-  const heads = (count: number, rows: number, size: number): ReturnType<typeof headsOf> =>
-    headsOf(operand("float16", [1, count, rows, size]), count);
-  const lasting = { lengths: undefined, past: 20, causal: true, left: -1, right: -1, window: -1, scale: 0.1 };
   const counts = new Set<string>();
   for (const workgroupBytes of [least, 2 * least])
     for (const subgroup of [32, 8, undefined])

@@ -63,12 +63,14 @@ class Pipelines {
     return counts;
   }
 
-  get(dispatch: Dispatch): Promise<GPUComputePipeline> {
+  get(dispatch: Dispatch, isAhead: boolean): Promise<GPUComputePipeline> {
     const key = `${dispatch.key}\n${headOf(dispatch)}`;
     const known = this.#known.get(key);
     if (known !== undefined) return known.pipeline;
     const { name } = dispatch;
-    const pipeline = this.#compile(name, shaderOf(dispatch));
+    const compiled = (): Promise<GPUComputePipeline> => this.#compile(name, shaderOf(dispatch));
+    // What fails while nobody needs it, and memory is short, is tried once more.
+    const pipeline = isAhead ? compiled().catch(compiled) : compiled();
     // Whoever asked is told, and the next one asks the device again; one that gave up in between is not waited for.
     pipeline.catch(() => this.#known.delete(key));
     this.#known.set(key, { name, pipeline });
@@ -95,9 +97,12 @@ function pipelinesOf(device: Device): Pipelines {
   return known;
 }
 
-/** The pipeline of a dispatch: it is compiled from the first call on, and everybody who asks for the same shader gets the same one. */
-export const pipelineFor = (device: Device, dispatch: Dispatch): Promise<GPUComputePipeline> =>
-  pipelinesOf(device).get(dispatch);
+/**
+ * The pipeline of a dispatch: it is compiled from the first call on, and everybody who asks for the same shader gets the same one. `isAhead`: nobody waits
+ * for it yet.
+ */
+export const pipelineFor = (device: Device, dispatch: Dispatch, isAhead = false): Promise<GPUComputePipeline> =>
+  pipelinesOf(device).get(dispatch, isAhead);
 
 /** How many pipelines a device has, by the names of their kernels. */
 export const pipelineCounts = (device: Device): ReadonlyMap<string, number> => pipelinesOf(device).counts;

@@ -225,8 +225,10 @@ export class WebgpuSession {
     const original = this.recorded.originalOf(dispatch);
     let pipeline = this.#pipelinesOf.get(original);
     if (pipeline === undefined) {
-      pipeline = pipelineFor(this.device.shared, original);
+      pipeline = pipelineFor(this.device.shared, original, this.compilingAhead !== undefined);
       this.#pipelinesOf.set(original, pipeline);
+      // Whoever was told of a failure may ask the device again.
+      pipeline.catch(() => this.#pipelinesOf.delete(original));
       this.compilingAhead?.(pipeline);
     }
     return pipeline;

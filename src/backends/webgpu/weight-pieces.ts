@@ -2,6 +2,7 @@
  * Memory that weights are read into on their way to a device: buffers of the device that the host has mapped, so that it copies nothing itself. There are
  * few of them, and each comes back once the device has copied what was in it.
  */
+import { InsituError } from "../../base/error.js";
 import { keeping } from "../../webgpu-kernels/tuning.js";
 import type { DeviceBuffer, DeviceMemory } from "./buffers.js";
 import { usage } from "./device.js";
@@ -36,10 +37,30 @@ export class WeightPieces {
     return this.#free.pop() ?? this.#make();
   }
 
-  #make(): WeightPiece {
-    const buffer = this.#memory.create(pieceBytes, "weights on their way", usage.mapWrite | usage.copySource, true);
-    this.#all.push(buffer);
-    return { buffer, bytes: mappedBytes(buffer) };
+  async #make(): Promise<WeightPiece> {
+    const [label, uses] = ["weights on their way", usage.mapWrite | usage.copySource];
+    let piece: WeightPiece;
+    try {
+      const buffer = this.#memory.create(pieceBytes, label, uses, true);
+      this.#all.push(buffer);
+      piece = { buffer, bytes: mappedBytes(buffer) };
+    } catch (cause) {
+      // Where the host has no memory to map, that is thrown at once; of the device's own it is told later.
+      if (cause instanceof RangeError) throw this.#outOfMemory("host", cause);
+      throw cause;
+    }
+    if (await piece.buffer.isThere) return piece;
+    this.#memory.device.check();
+    throw this.#outOfMemory("device");
+  }
+
+  #outOfMemory(where: "host" | "device", cause?: unknown): InsituError {
+    const { description } = this.#memory.device;
+    return new InsituError(
+      "out-of-memory",
+      `weights on their way to ${description}: the ${where} has no memory for ${pieceBytes} bytes of them; take a smaller model, or use another backend`,
+      { cause },
+    );
   }
 
   /** Gives a piece back as it is. */
@@ -52,16 +73,18 @@ export class WeightPieces {
   send({ buffer }: WeightPiece, bytes: number, start: number, to: DeviceBuffer): void {
     buffer.gpu.unmap();
     this.#memory.copyBytes(buffer, bytes, start, to);
-    const returning = this.#memory.device.map(buffer.gpu, pieceBytes);
-    this.#returning.push(
-      returning.then(
-        () => this.give({ buffer, bytes: mappedBytes(buffer) }),
-        (error: unknown) => {
-          this.#failure ??= error;
-          this.#wake();
-        },
-      ),
-    );
+    this.#returning.push(this.#mapAgain(buffer));
+  }
+
+  /** Never rejects: whoever takes a piece is told. */
+  async #mapAgain(buffer: DeviceBuffer): Promise<void> {
+    try {
+      await this.#memory.device.map(buffer.gpu, pieceBytes);
+      this.give({ buffer, bytes: mappedBytes(buffer) });
+    } catch (error) {
+      this.#failure ??= error instanceof RangeError ? this.#outOfMemory("host", error) : error;
+      this.#wake();
+    }
   }
 
   /** Lets go of all, once the device has copied what was sent. Rejects where it could not. */

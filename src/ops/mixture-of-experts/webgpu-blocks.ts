@@ -16,6 +16,9 @@ const columns = 4;
 /** Teams of a workgroup that share nothing. */
 const usualTeams = 4;
 
+/** Invocations of a workgroup that every device has. */
+const mostThreads = 256;
+
 /** One product of all routes. */
 export interface RoutedProduct {
   readonly operands: ProductOperands<Operand>;
@@ -126,7 +129,8 @@ export function gateExperts(
   const { n, k, chosen, count } = product;
   const { part, fusion, inner } = activation;
   const { lanes, width, weights, source: rows, bias, parts } = division(product, source, recorder);
-  const threads = lanes * usualTeams;
+  const teams = Math.min(usualTeams, Math.floor(mostThreads / lanes));
+  const threads = lanes * teams;
   const each = fusion === "none" ? columns : columns / 2;
   const units = Math.ceil(inner / each);
   const rowOf = (column: number): string => {
@@ -146,11 +150,11 @@ export function gateExperts(
       parts: [...parts, part, variable("target_", target, { writes: true })],
       extensions: width === lanes ? ["subgroups"] : [],
       parameters: { k, sourceOffset: source.place.offset, biasOffset: product.operands.bias?.place.offset ?? 0, count },
-      workgroups: workgroupsFor(units * count, usualTeams, recorder.device.mostWorkgroups),
+      workgroups: workgroupsFor(units * count, teams, recorder.device.mostWorkgroups),
       code: `${sums.memory}
 ${head(threads)}
   let lane = local % ${lanes}u;
-  let team = at_ * ${usualTeams}u + local / ${lanes}u;
+  let team = at_ * ${teams}u + local / ${lanes}u;
   let route = min(team / ${units}u, p.count - 1u);
   let unit = team % ${units}u;
   let base = routes[route] * ${n}u;
@@ -170,7 +174,7 @@ ${head(threads)}
 export function mixExperts(product: RoutedProduct, source: Rows, output: Operand, recorder: WebgpuRecorder): void {
   const { n, k, chosen, count } = product;
   const { lanes, width, weights, source: rows, bias, parts } = division(product, source, recorder);
-  const teams = Math.min(chosen, Math.floor(256 / lanes));
+  const teams = Math.min(chosen, Math.floor(mostThreads / lanes));
   const threads = lanes * teams;
   const units = Math.ceil(n / columns);
   const sums = sumsOf(lanes, threads, width);

@@ -6,25 +6,15 @@ import type { View } from "../../../src/tensor/view.js";
 import { noWebgpu } from "../../support/backends.js";
 import { PlacedSession } from "../../support/gpu.js";
 import { gpuWithHalves } from "../../support/imagined-halves.js";
-import { differenceOf, integers, type OneNode, randomFrom, randomNumbers } from "./one-node.js";
+import { type AttentionForm, differenceOf, integers, type OneNode, randomFrom, randomNumbers } from "./one-node.js";
 
 const tolerance = 6e-3;
 const options = { webgpu: { subgroupMatrices: false } };
 const place = PlacedSession.place(gpuWithHalves());
 
-interface Form {
-  readonly size: number;
-  readonly valueSize?: number;
-  readonly heads: number;
-  readonly shared: number;
-  readonly queries: number;
-  readonly capacity: number;
-  readonly attrs?: OneNode["attrs"];
-}
-
 /** A call whose caches hold NaN from each sample's length on, and elsewhere random numbers that `changed` changes. */
 function call(
-  { size, valueSize = size, heads, shared, queries, capacity, attrs = { is_causal: 1 } }: Form,
+  { size, valueSize = size, heads, shared, queries, capacity, attrs = { is_causal: 1 } }: AttentionForm,
   lengths: readonly number[],
   changed: (input: number, number: number, row: number, column: number) => number = (_, number) => number,
 ): OneNode {
@@ -56,11 +46,20 @@ function call(
   };
 }
 
+/** The same call with a sink for each of so many heads. */
+const withSinks = (given: OneNode, heads: number): OneNode => ({
+  ...given,
+  op: "SinkAttention",
+  domain: "insitu",
+  opset: 1,
+  inputs: [...given.inputs, randomNumbers(randomFrom(heads), "float16", [heads])],
+});
+
 const problemOf = (given: OneNode, most = tolerance, on = place): Promise<string> =>
   differenceOf(given, ["attentionInHalves"], most, options, on);
 
 describe.skipIf(noWebgpu !== undefined)("Attention in float16 on WebGPU", () => {
-  test.each<Form>([
+  test.each<AttentionForm>([
     { size: 128, heads: 4, shared: 2, queries: 70, capacity: 208 },
     { size: 64, heads: 2, shared: 2, queries: 33, capacity: 230 },
     { size: 32, valueSize: 16, heads: 6, shared: 2, queries: 9, capacity: 201, attrs: {} },
@@ -78,7 +77,7 @@ describe.skipIf(noWebgpu !== undefined)("Attention in float16 on WebGPU", () => 
     for (const lengths of [[64, 65, 1], [127], [200, 0, 128]]) expect(await problemOf(call(form, lengths))).toBe("");
   });
 
-  const small: Form = { size: 32, heads: 2, shared: 1, queries: 40, capacity: 100 };
+  const small: AttentionForm = { size: 32, heads: 2, shared: 1, queries: 40, capacity: 100 };
 
   test("where workgroups have little memory", async () => {
     const least = { maxComputeWorkgroupStorageSize: 16_384 };
@@ -97,9 +96,17 @@ describe.skipIf(noWebgpu !== undefined)("Attention in float16 on WebGPU", () => 
     expect(await problemOf(given, 0.05)).toBe("");
   });
 
+  test("keys that weigh little beside one, and much together, where subnormal numbers are zero", async () => {
+    const given = call({ ...small, size: 64, capacity: 1024 }, [1024], (input, _, row) => {
+      if (input === 1) return row === 0 ? 1.25 : 0;
+      return input === 0 ? 1 : 0.5;
+    });
+    for (const node of [given, withSinks(given, 2)]) expect(await problemOf(node, 1e-3)).toBe("");
+  });
+
   test("large values, and numbers that are none", async () => {
     const large = call(small, [100], (input, row, number) =>
-      input === 2 ? number * (row === 70 ? 60_000 : 600) : number,
+      input === 2 ? number * (row === 70 ? 60_000 : row < 30 ? 40 : 600) : number,
     );
     expect(await problemOf(large, 64)).toBe("");
     // A key that is no number spoils the rows that see it, and no others.

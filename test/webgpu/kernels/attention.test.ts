@@ -9,19 +9,20 @@ import type { View } from "../../../src/tensor/view.js";
 import { noWebgpu } from "../../support/backends.js";
 import { hasHalves, hasSubgroupMatrices, keepDevice } from "../../support/device.js";
 import { limitedGpu, PlacedSession } from "../../support/gpu.js";
-import { differenceOf, integers, numbersOf, type OneNode, randomFrom, randomNumbers } from "./one-node.js";
+import {
+  type AttentionForm,
+  differenceOf,
+  integers,
+  numbersOf,
+  type OneNode,
+  randomFrom,
+  randomNumbers,
+} from "./one-node.js";
 
 const tolerances = { float32: 2e-5, float16: 6e-3, bfloat16: 5e-2 };
 
-interface Form {
+interface Form extends AttentionForm {
   readonly type: keyof typeof tolerances;
-  readonly size: number;
-  readonly valueSize?: number;
-  readonly heads: number;
-  readonly shared: number;
-  readonly queries: number;
-  readonly capacity: number;
-  readonly attrs?: OneNode["attrs"];
   readonly opset?: number;
   readonly packed?: boolean;
 }

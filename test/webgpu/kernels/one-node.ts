@@ -27,6 +27,17 @@ export interface OneNode {
   readonly held?: Readonly<Record<number, number>>;
 }
 
+/** An attention over a cache: `shared` heads of keys and values, of `capacity` rows. */
+export interface AttentionForm {
+  readonly size: number;
+  readonly valueSize?: number;
+  readonly heads: number;
+  readonly shared: number;
+  readonly queries: number;
+  readonly capacity: number;
+  readonly attrs?: OneNode["attrs"];
+}
+
 type BackendName = "reference" | "webgpu";
 
 /** Numbers between −1 and 1 of a type. */

@@ -1,7 +1,7 @@
 /**
  * Attention of many queries in float16, where subgroups multiply no matrices: as in attention-prefill, a workgroup holds a tile of rows that share a key
  * head and walks the keys that any of them sees. Products are added up in pairs of float16 over short runs, and their sums in float32. What float16 cannot
- * hold is computed in float32: scores that are no finite numbers once more, from the caches, and values beyond `largeBits` as they are.
+ * hold is computed in float32: scores that are no finite numbers once more, from the caches, and large values as they are.
  */
 import type { AttentionHalvesTile } from "../../../webgpu-kernels/tuning.js";
 import type { DeviceTraits, Parameter } from "../../../webgpu-kernels/webgpu-kernel.js";
@@ -13,8 +13,11 @@ import { type PrefillTile, scoreNames, type Sizes, tileOf } from "./attention-pr
 /** Eights of the rows that tiles are made for. */
 const usualEights = 16;
 
-/** Values from 512 on have both of the exponent's highest bits: a run of weights times such values may be beyond float16. */
-const largeBits = "0x40004000u";
+/** What weights are multiplied by: small ones, and what they are multiplied with, are further from subnormal numbers, which a device may take for zero. */
+const weightScale = 32;
+
+/** Values from 32 on have the highest bit of the exponent and one of the two behind it: a run of 32 weights times such values may be beyond float16. */
+const largeWords = "(words & ((words << vec4u(1u)) | (words << vec4u(2u))) & vec4u(0x40004000u))";
 
 /** Sizes in eights of elements; `run` of those that are staged at once are added up in float16. */
 interface HalvesSizes extends Sizes {
@@ -157,8 +160,9 @@ fn exactScore(query: u32, key: u32) -> f32 {
       again,
       putValue: (index, loaded) => `let words = select(vec4u(), ${loaded}, isSeen);
       staged[${index}] = words;
-      if (any((words & (words << vec4u(1u)) & vec4u(${largeBits})) != vec4u())) { atomicStore(&large, 1u); }`,
+      if (any(${largeWords} != vec4u())) { atomicStore(&large, 1u); }`,
       values,
+      weightScale,
     },
   };
 }

@@ -64,6 +64,8 @@ interface HalvesText {
   readonly again: string;
   readonly putValue: (index: string, words: string) => string;
   readonly values: string;
+  /** What weights and their totals are multiplied by. */
+  readonly weightScale: number;
 }
 
 /** The tile of a work in such sizes. */
@@ -234,8 +236,9 @@ function weigh(tile: PrefillTile): string {
         .map(
           (c) => `{ var own = exp(s${r}_${c} - next);
       if (isMarked) { own = select(own, vec4f(), s${r}_${c} < vec4f(${least})); }
+      ${halves ? `let rounded = bitcast<vec2u>(vec4<f16>(own * ${halves.weightScale}.0)); own = vec4f(bitcast<vec4<f16>>(rounded));` : ""}
       total${r} += dot(own, vec4f(1.0));
-      ${halves ? "weights" : "staged"}[${c === 0 ? "x" : `(x + ${c * sides}u)`} * ${weightsPitch}u + ${r * lines}u + y] = ${halves ? "bitcast<vec2u>(vec4<f16>(own))" : kept(`s${r}_${c}`)}; }`,
+      ${halves ? "weights" : "staged"}[${c === 0 ? "x" : `(x + ${c * sides}u)`} * ${weightsPitch}u + ${r * lines}u + y] = ${halves ? "rounded" : kept(`s${r}_${c}`)}; }`,
         )
         .join("\n      ")}
       ${unrolled(sumCount(tile), (j) => `sum${r}_${j} *= shrink;`, " ")}
@@ -308,7 +311,7 @@ function writeRows(tile: PrefillTile): string {
     let head = keyHead * p.group + ${rowOf(tile, r)} % p.group;
     var total = total${r};
     var above = top${r};
-    ${sink === undefined ? "" : `above = max(above, sinkOf(head)); total = total * exp(top${r} - above) + exp(sinkOf(head) - above);`}
+    ${sink === undefined ? "" : `above = max(above, sinkOf(head)); total = total * exp(top${r} - above) + ${halves ? `${halves.weightScale}.0 * ` : ""}exp(sinkOf(head) - above);`}
     let shrink = ${sink === undefined ? "1.0" : `exp(top${r} - above)`};
     if (first + ${r * lines}u + y < groupRows) {
       var sums = array<vec4f, ${count}>(${unrolled(count, (j) => `sum${r}_${j}`, ", ")});
