@@ -34,7 +34,9 @@ export function pageModel(model: Model, options: PagesOptions = {}): Model {
   if (trails.length === 0)
     throw new InsituError(
       "invalid-graph",
-      "the model has no Attention whose keys and values TensorScatter writes: rewrite it first (insitu rewrite)",
+      states.size > 0
+        ? `the model has recurrent states alone ("${[...states.keys()][0]}"), and no rows that pages could hold: use linear caches`
+        : "the model has no Attention whose keys and values TensorScatter writes: rewrite it first (insitu rewrite)",
     );
   const tokens = model.graph.inputs.find(({ name }) => name === "input_ids")?.type;
   const first = tokens?.kind === "tensor" ? tokens.shape?.[0] : undefined;
