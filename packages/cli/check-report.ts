@@ -1,7 +1,7 @@
 /** What `insitu check` tells of a model: whether it runs and why not, what of it is done by kernels, its caches, memory and speed. Runs nothing. */
 import type { Backend } from "#insitu/backends/backend.js";
 import { InsituError } from "#insitu/base/error.js";
-import { isFilled } from "#insitu/decoder/decoder-inputs.js";
+import { isFilled, isHidden } from "#insitu/decoder/decoder-inputs.js";
 import { pages } from "#insitu/cache/pages.js";
 import { withDrawnTokens } from "#insitu/decoder/model-changes.js";
 import { explainJson } from "#insitu/explain/json.js";
@@ -12,6 +12,7 @@ import { roundsActivations } from "#insitu/passes/set-activations.js";
 import { makePlan, type Plan } from "#insitu/plan/plan.js";
 import { rewriteIfGrowing } from "#insitu/rewrite/rewrite.js";
 import { preparedGraphOf } from "#insitu/session/load.js";
+import { brokenRule } from "#insitu/session/broken-file.js";
 import { missingOperators } from "#insitu/session/missing-operators.js";
 import { weightBytesOf } from "#insitu/session/weights.js";
 import type { CheckedSource } from "./check-source.js";
@@ -93,6 +94,8 @@ export async function checkModel(source: CheckedSource, context: number | undefi
         ...missing,
       ],
     };
+  const broken = brokenRule(model, files[0].path);
+  if (broken !== undefined) return { ...about, runs: false, problems: [broken.message, ...missing] };
   try {
     const told = await tell(model, config, context);
     const problems = [...missing, ...told.problems];
@@ -166,7 +169,12 @@ function problemsOf({ graph, pairs }: Plan): string[] {
   const held = new Set(pairs.map(({ past }) => past.name));
   const strangers = graph.inputs.filter(({ name }) => !held.has(name) && !isFilled(name));
   const has = (name: string): boolean => graph.inputs.some((input) => input.name === name);
+  const presents = new Set(pairs.map(({ present }) => present.name));
+  const hasLogits = graph.outputs.some(
+    ({ name, fact }) => name === "logits" || (!presents.has(name) && !isHidden(name) && fact?.shape?.length === 3),
+  );
   return [
+    ...(hasLogits ? [] : ["no output is called logits: export it with its head"]),
     ...(has("input_ids") ? [] : ["no input is called input_ids: text decoders read tokens there"]),
     ...(pairs.length > 0 ? [] : ["it has no cache: export it with past and present keys and values"]),
     ...strangers.map(({ name }) => `input "${name}" is not one of a text decoder's, and no output is its next content`),

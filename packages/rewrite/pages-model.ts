@@ -17,6 +17,9 @@ const domain = "insitu";
 /** The attributes that both attentions have, with the same meaning. */
 const keptAttributes = ["is_causal", "scale", "softcap", "left_window_size", "right_window_size"];
 
+/** True for what keys and values are fed as. */
+const hasRows = (type: ModelValue["type"]): boolean => type?.kind === "tensor" && (type.shape?.length ?? 0) > 2;
+
 /** The model on pages. Throws `invalid-graph`, naming node and reason, for what cannot be paged. */
 export function pageModel(model: Model, options: PagesOptions = {}): Model {
   const states = statesOf(model);
@@ -34,7 +37,9 @@ export function pageModel(model: Model, options: PagesOptions = {}): Model {
   if (trails.length === 0)
     throw new InsituError(
       "invalid-graph",
-      "the model has no Attention whose keys and values TensorScatter writes: rewrite it first (insitu rewrite)",
+      states.size > 0 && model.graph.inputs.every(({ name, type }) => states.has(name) || !hasRows(type))
+        ? `the model has recurrent states alone ("${[...states.keys()][0]}"), and no rows that pages could hold: use linear caches`
+        : "the model has no Attention whose keys and values TensorScatter writes: rewrite it first (insitu rewrite)",
     );
   const tokens = model.graph.inputs.find(({ name }) => name === "input_ids")?.type;
   const first = tokens?.kind === "tensor" ? tokens.shape?.[0] : undefined;

@@ -69,6 +69,9 @@ const fillings: Readonly<Record<DecoderInput, (reading: Reading) => Numbers | un
 /** True for an input that is filled here. */
 export const isFilled = (name: string): name is DecoderInput => Object.hasOwn(fillings, name);
 
+/** True for an output of rows that no head has made logits of. */
+export const isHidden = (name: string): boolean => /hidden_states?$/.test(name);
+
 /** True for an input whose numbers depend on how many rows there are. */
 export const tellsOfRows = (name: DecoderInput): boolean =>
   name === "position_ids" || name === "attention_mask" || name === "write_indices" || name === "nonpad_kv_seqlen";

@@ -14,6 +14,7 @@ import {
   decoderInputNames,
   fill,
   isFilled,
+  isHidden,
   isOfPages,
   isOfSampling,
   type Reading,
@@ -62,9 +63,6 @@ interface DecoderResults {
   readonly logits: Logits;
   readonly measured: readonly Tensor[];
 }
-
-/** True for rows that no head has made logits of. */
-const isHidden = (name: string): boolean => /hidden_states?$/.test(name);
 
 /** A model that predicts the next token. */
 export class Decoder {

@@ -47,11 +47,11 @@ export function readGenaiConfig(json: Json, path: string): GenaiConfig {
   const model = part(json, "model");
   const search = part(json, "search");
   const decoder = part(model, "decoder", "model.decoder");
-  if (decoder["pipeline"] !== undefined)
+  if ((decoder["pipeline"] ?? undefined) !== undefined)
     refuse(
       "model.decoder.pipeline has the decoder in several files that run in turn, which insitu does not support: take a model in one file",
     );
-  if (model["encoder"] !== undefined)
+  if ((model["encoder"] ?? undefined) !== undefined)
     refuse(
       "it has an encoder, and CausalLM runs decoders alone; transformers.js runs such models with insitu/onnxruntime",
     );

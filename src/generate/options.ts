@@ -196,8 +196,10 @@ export function modelDefaults(
     const why = cause instanceof InsituError ? cause.message.replace(/^option /, "") : String(cause);
     throw new InsituError("invalid-model", `${file}: ${why}`, { cause });
   }
-  const ends = [generationConfig["eos_token_id"] ?? config["eos_token_id"] ?? endToken].flat();
-  return { sampling, endTokens: ends.filter((token): token is number => typeof token === "number") };
+  const isToken = (token: unknown): token is number => Number.isSafeInteger(token) && (token as number) >= 0;
+  // What names no token (-1, text) says nothing: a text would never end.
+  const told = [generationConfig["eos_token_id"], config["eos_token_id"], endToken].map((each) => [each].flat());
+  return { sampling, endTokens: told.map((ends) => ends.filter(isToken)).find((ends) => ends.length > 0) ?? [] };
 }
 
 /** Throws for values that mean nothing, whatever the model is. */

@@ -8,7 +8,8 @@ import type { MakeGrammars } from "#insitu/choice/constraint.js";
 import { compileAhead } from "../engine/compile-ahead.js";
 import { type DecoderEngine, linearEngine, pagedEngine, type ReadingOptions } from "../engine/decoder-engine.js";
 import { type CacheOptions, pagedSessionOptions, readCacheOptions } from "../engine/paged-decoder.js";
-import { refuseMissingIn, refuseMissingOperators } from "../session/missing-operators.js";
+import { faultOf, withPath } from "../session/broken-file.js";
+import { refuseMissingOperators } from "../session/missing-operators.js";
 import type { SessionOptions } from "../session/options.js";
 import type { Session } from "../session/session.js";
 import type { HeadFile } from "#insitu/heads/draft-head.js";
@@ -136,8 +137,8 @@ export async function prepareModel(
     },
   }).catch(async (error: unknown) => {
     // What no weights would mend is told before what is wrong with them.
-    if (platform.kindOf !== undefined) await refuseMissingIn(folder.model, platform);
-    throw error;
+    if (platform.kindOf !== undefined) throw await faultOf(error, folder.model, platform);
+    throw error instanceof InsituError ? withPath(error, folder.model) : error;
   });
   // Threads take a while to start: texts are made ready meanwhile, and what is wrong with them is told where the session asks.
   if (!isForDevice) texts().catch(() => undefined);
@@ -172,7 +173,7 @@ export async function prepareModel(
     };
   } catch (error) {
     await session.release();
-    throw error;
+    throw error instanceof InsituError ? withPath(error, folder.model) : error;
   }
 }
 

@@ -1,7 +1,5 @@
 /** Which operators of a model are not declared: told all at once, and before weights are read, where loading stops at the first. */
 import { InsituError } from "../base/error.js";
-import type { Files } from "../base/platform.js";
-import { readGraphOnly } from "../onnx/graph-only.js";
 import type { Model, ModelGraph, ModelNode } from "../onnx/model.js";
 import { operators } from "../ops/index.js";
 
@@ -39,16 +37,6 @@ export function refuseMissingOperators(model: Model, path: string): void {
     "unsupported-operator",
     `${path} calls ${many} not supported: ${missing.join(", ")}; docs/operators.md lists those that are, insitu check shows more`,
   );
-}
-
-/** The same for the file at a path, of which the graph is read and none of the large weights: where loading failed for another reason first. */
-export async function refuseMissingIn(path: string, files: Pick<Files, "open">): Promise<void> {
-  const file = await files.open(path);
-  try {
-    refuseMissingOperators(await readGraphOnly(file, path), path);
-  } finally {
-    await file.close();
-  }
 }
 
 const bodiesOf = (node: ModelNode): ModelGraph[] =>

@@ -135,6 +135,18 @@ describe("genai_config.json", () => {
     expect(await refusal(path, { cache })).toMatch(/an output "logits"; .* hidden_states.*: export it with its head$/);
   });
 
+  test("parts that are null are none, and an end that is no token is the tokenizer's", async () => {
+    for (const own of [
+      { encoder: null, eos_token_id: -1 },
+      { decoder: { pipeline: null }, eos_token_id: "2" },
+      { eos_token_id: [] },
+    ]) {
+      const lm = await CausalLM.load(folderOf({ "genai_config.json": JSON.stringify(withConfig(own)) }).path);
+      expect(lm.defaults.endTokens).toEqual([2]);
+      await lm.release();
+    }
+  });
+
   test("what makes no sense is refused by its name", async () => {
     const refused = (config: unknown): Promise<string> =>
       refusal(folderOf({ "genai_config.json": JSON.stringify(config) }).path);

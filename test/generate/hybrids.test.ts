@@ -53,6 +53,23 @@ function expectSame(actual: readonly Step[], wanted: readonly Step[], what: stri
 
 const caches = ["linear", "paged"] as const;
 
+test("a decoder of recurrent states alone: texts on linear caches, whole and in parts; pages are refused with the way out", async () => {
+  const alone = hybridFolder({ layers: ["conv", "recurrent"] });
+  const texts: Step[][] = [];
+  for (const chunk of [64, 3]) {
+    const lm = await CausalLM.load(alone.path, { threads: 1, chunk, keep: 0 });
+    const text: Step[] = [];
+    for await (const step of lm.generate("states, no rows", greedy)) text.push(step);
+    texts.push(text);
+    await lm.release();
+  }
+  expectSame(texts[1], texts[0], "in parts");
+  await expect(CausalLM.load(alone.path, { cache: "paged" })).rejects.toThrow(
+    /has recurrent states alone \("past_[a-z]+\.\d"\), .*: use linear caches$/,
+  );
+  alone.remove();
+});
+
 test.each(caches)("a chat of ten turns reads each token once, %s", async (cache) => {
   const lm = await CausalLM.load(folder.path, { threads: 1, cache });
   const chat = lm.chat([{ role: "system", content: "be brief ".repeat(9) }], { ...greedy, maxTokens: 20 });

@@ -1,7 +1,7 @@
 // Every folder that publishers' tools wrote, below those that are named: its logits when caches are carried by hand and when they are in a state, and its text on
 // linear caches and on pages, prompts whole and in parts, and two texts beside each other; against the traces that lie beside the files, or onnxruntime.
 // `node tools/measure/published.mjs FOLDER… [--backends wasm,webgpu] [--only PATTERN] [--exact]` after a build. With --exact a door that is off tells how far
-// the reference implementation, which rounds no activations, is from the same answers.
+// the reference implementation, which rounds no activations, is from the same answers, and how far it is with activations rounded as onnxruntime's.
 import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
@@ -11,6 +11,7 @@ import { buildModel, initializer, node, value } from "../../dist/onnx/build.js";
 import { readModel } from "../../dist/onnx/read.js";
 import { writeModel } from "../../dist/onnx/write.js";
 import { areAsFiled } from "../../dist/session/plain-weights.js";
+import { mayRound, roundedFolder } from "./published/rounded.mjs";
 import { best, emptyCaches, numbersOf, presentOf, rowOf, table, tensorOf, traceOf } from "./published/traces.mjs";
 
 const { positionals, values } = parseArgs({
@@ -47,7 +48,9 @@ function fileOf(folder) {
     isHalf: graph.outputs.some(({ name, type }) => name === "logits" && type.elementType.endsWith("16")),
     fromFront: attentions.length > 0,
     slides: attentions.some(({ attributes }) => Number(attributes.get("sliding_window_cache")?.value ?? 0) === 1),
-    rounds: calls("MatMulNBits").some(({ attributes }) => Number(attributes.get("accuracy_level")?.value ?? 0) === 4),
+    // onnxruntime makes products with bytes of those with weights that are unpacked beside them, too.
+    rounds:
+      graph.nodes.some(mayRound) || calls("DequantizeLinear").some(({ attributes }) => attributes.has("block_size")),
   };
 }
 
@@ -119,6 +122,18 @@ async function byHand(folder, file, { steps, lengths }, backend) {
   return all;
 }
 
+/** How far the reference implementation is from the same answers, as it is and with rounded activations. */
+async function exactly(folder, file, trace) {
+  const far = async (place) =>
+    distance(trace, await byHand(place, file, trace, "reference"), file.fromFront).toFixed(4);
+  const place = roundedFolder(folder);
+  try {
+    return `, ${await far(folder)} without rounding, ${await far(place)} with onnxruntime's`;
+  } finally {
+    rmSync(place, { recursive: true });
+  }
+}
+
 async function inState(folder, file, { steps, lengths }, backend) {
   const session = await InferenceSession.create(join(folder, "model.onnx"), { backend, threads: 1 });
   const state = session.createState({ dims: { batch: lengths.length, capacity: 48 } });
@@ -153,7 +168,7 @@ function different({ steps }, text, far) {
 }
 
 /** The folder with a file that makes embeddings, where its own reads them. */
-function withEmbedding(folder, file) {
+function withEmbedding(folder, file, rows) {
   const embeds = file.inputs.find(({ name }) => name === "inputs_embeds");
   if (embeds === undefined) return { place: folder, remove: () => undefined };
   const place = mkdtempSync(join(tmpdir(), "insitu-published-"));
@@ -164,7 +179,7 @@ function withEmbedding(folder, file) {
     opset: { "": 21 },
     inputs: [value("input_ids", "int64", ["batch", "tokens"])],
     outputs: [value("inputs_embeds", embeds.type, ["batch", "tokens", dims[1]])],
-    initializers: [initializer("rows", tensorOf(embeds.type, dims, table(...dims)))],
+    initializers: [initializer("rows", tensorOf(embeds.type, dims, rows ?? table(...dims)))],
     nodes: [node("Gather", ["rows", "input_ids"], ["inputs_embeds"])],
   });
   writeFileSync(join(place, "embed_tokens.onnx"), writeModel(model));
@@ -220,15 +235,11 @@ for (const folder of folders) {
         const difference = await tried(async () => {
           const far = distance(trace, await run(folder, file, trace, backend), file.fromFront);
           if (far < allowed) return "";
-          const exact = values.exact ? await byHand(folder, file, trace, "reference") : undefined;
-          const rounded = exact && `, ${distance(trace, exact, file.fromFront).toFixed(4)} without rounding`;
-          return `off by ${far.toFixed(4)}${rounded ?? ""}`;
+          return `off by ${far.toFixed(4)}${values.exact ? await exactly(folder, file, trace) : ""}`;
         });
         count(`${backend}, ${door}, ${trace === answers.one ? "one" : "two"}`, name, difference);
       }
-    // A trace that lies beside a file of embeddings does not say which tokens they are of.
-    if (answers.one.prompt === undefined) continue;
-    const { place, remove } = withEmbedding(folder, file);
+    const { place, remove } = withEmbedding(folder, file, answers.one.table);
     for (const cache of ["linear", "paged"]) {
       const told = await tried(() => texts(place, answers.one, { backend, cache }, Math.max(2e-2, 1.5 * allowed)));
       for (const part of ["whole", "parts", "batch"]) count(`${backend}, ${cache}, ${part}`, name, told[part] ?? told);

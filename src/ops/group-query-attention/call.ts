@@ -38,6 +38,8 @@ export const attrs = {
   num_heads: required(int()),
   qk_norm_epsilon: float(Math.fround(1e-6)),
   qk_output: int(0),
+  // Exporters write it; onnxruntime's declaration has none. The tables say it as well.
+  rotary_embedding_dim: int(0),
   rotary_interleaved: flag(false),
   scale: float(0),
   sliding_window_cache: flag(false),

@@ -248,6 +248,12 @@ function checkRotary(call: InferGroupQueryCall, { batch, length, size }: Sizes, 
   }
   if (cos_cache?.shape !== undefined && sin_cache?.shape !== undefined)
     unifyDims(call, cos_cache.shape[1], sin_cache.shape[1], "cos_cache and sin_cache must agree in dimension 1");
+  const [turned, pairs] = [call.attrs.rotary_embedding_dim, cos_cache?.shape?.[1]];
+  if (turned !== 0 && pairs !== undefined && isKnown(pairs))
+    call.check(
+      turned === 2 * pairs,
+      () => `rotary_embedding_dim must be 0, or the ${2 * pairs} values that cos_cache turns, got ${turned}`,
+    );
   checkRank(call, "position_ids", position_ids, 2);
   if (position_ids?.shape === undefined) return;
   unifyDims(call, position_ids.shape[0], batch, "position_ids and query must agree in the batch");

@@ -137,7 +137,31 @@ function readTrace(path) {
   const isPadded = all[0].feeds.has("attention_mask");
   const lengths = [9, isPadded ? 5 : 9].slice(0, all[0].logits.dims[0]);
   const ids = all[0].feeds.get("input_ids");
-  return { steps: all, lengths, prompt: ids && [...numbersOf(ids)].slice(0, 9) };
+  if (ids !== undefined) return { steps: all, lengths, prompt: [...numbersOf(ids)].slice(0, 9) };
+  return { steps: all, lengths, ...(all[0].logits.dims[0] === 1 ? tokensOf(all) : {}) };
+}
+
+/** The prompt of a trace that feeds embeddings, and a table that they come from: a row is that of the token drawn before it, or of one that nobody draws. */
+function tokensOf(all) {
+  const embeds = all.map(({ feeds }) => feeds.get("inputs_embeds"));
+  const size = embeds[0].dims[2];
+  const rows = embeds.map((each) => {
+    const numbers = numbersOf(each);
+    return Array.from({ length: each.dims[1] }, (_, at) => numbers.subarray(at * size, (at + 1) * size));
+  });
+  const [vocabulary] = all[0].logits.dims.slice(-1);
+  const known = new Map();
+  for (let at = 1; at < all.length; at++) {
+    const { dims } = all[at - 1].logits;
+    known.set(rows[at][0].join(), best(rowOf(all[at - 1].logits, 0, dims[1] - 1)));
+  }
+  const free = Array.from({ length: vocabulary }, (_, token) => token).filter(
+    (token) => ![...known.values()].includes(token),
+  );
+  for (const row of rows[0]) if (!known.has(row.join())) known.set(row.join(), free.pop());
+  const filled = new Float32Array(vocabulary * size);
+  for (const [row, token] of known) filled.set(row.split(",").map(Number), token * size);
+  return { prompt: rows[0].map((row) => known.get(row.join())), table: filled };
 }
 
 /** What a file answers to one prompt and to two, and whose answer it is; or why there is none. */
