@@ -11,7 +11,7 @@ import { logitsOf } from "./logits-output.js";
 import { logitRows } from "./page-names.js";
 
 /** Products of rows with weights: the rows are the first operand. */
-const products: readonly string[] = ["MatMul", "MatMulNBits", "FusedMatMul", "MatMulInteger"];
+const products: readonly string[] = ["MatMul", "MatMulNBits", "MatMulBnb4", "FusedMatMul", "MatMulInteger"];
 
 /** What may stand between the product and the logits: each row for itself. */
 const rowByRow: readonly string[] = ["Cast", "Identity", "Tanh", "Mul", "Div", "Add", "Sub"];
