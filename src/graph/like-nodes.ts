@@ -1,9 +1,10 @@
 /**
  * What the shape rules of nodes told, for nodes that are alike: models repeat their layers, and a rule that is given the same says the same. What a rule
- * looked at of its operands' contents must be the very same; what it made up, dimensions that nothing is known about, is each node's own.
+ * looked at of its operands' contents must be the very same; what it made up, dimensions that nothing is known about, is each node's own. Each counts the
+ * terms that it would have worked on, so that what is left for the others is the same.
  */
 import type { Callable } from "./call.js";
-import { type Dim, isFresh, sameShape, type Shape, symbolsOf } from "./dim.js";
+import { countTerms, type Dim, sameShape, type Shape, termsLeft } from "./dim.js";
 import type { Fact } from "./fact.js";
 import type { Op } from "./op.js";
 
@@ -52,10 +53,17 @@ function textOf(node: Callable): string {
   return text;
 }
 
+/** What was told of operands, which of them were looked into, and the terms of symbolic dimensions that it took. */
+interface Told {
+  readonly inputs: Facts;
+  readonly looked: readonly number[];
+  readonly results: readonly Fact[];
+  readonly terms: number;
+}
+
 /** Those of one inference. */
 export class LikeNodes {
-  /** What was told of operands, and which of them were looked into. */
-  readonly #told = new Map<string, { inputs: Facts; looked: readonly number[]; results: readonly Fact[] }[]>();
+  readonly #told = new Map<string, Told[]>();
 
   /** What a node's rule tells of operands: by `infer`, unless a node that is alike was told of the same. */
   outputsOf(node: Callable, inputs: Facts, infer: (inputs: Facts) => Fact[]): readonly Fact[] {
@@ -66,22 +74,29 @@ export class LikeNodes {
     const same = known.find((told) =>
       inputs.every((fact, at) => isAlike(told.inputs[at], fact, told.looked.includes(at))),
     );
-    if (same !== undefined) return same.results;
+    if (same !== undefined && (same.terms === 0 || same.terms <= termsLeft())) {
+      countTerms(same.terms);
+      return same.results;
+    }
     const watched = inputs.map((fact) => fact && new WatchedFact(fact));
+    const left = termsLeft();
     const results = infer(watched);
+    const terms = left === Infinity ? 0 : left - termsLeft();
     if (
+      same !== undefined ||
       known.length >= mostContents ||
       results.some(({ shape, integers }) => [...(shape ?? []), ...(integers ?? [])].some(isMadeUp))
     )
       return results;
-    known.push({ inputs, looked: watched.flatMap((fact, at) => (fact?.isLookedInto === true ? [at] : [])), results });
+    const looked = watched.flatMap((fact, at) => (fact?.isLookedInto === true ? [at] : []));
+    known.push({ inputs, looked, results, terms });
     this.#told.set(key, known);
     return results;
   }
 }
 
-/** True for a dimension that is made up, and for what is computed of one. */
-const isMadeUp = (dim: Dim): boolean => typeof dim !== "number" && [...symbolsOf(dim)].some(isFresh);
+/** True for a dimension that is made up, for what is computed of one, and for few others that look so: those are each node's own too. */
+const isMadeUp = (dim: Dim): boolean => typeof dim !== "number" && /\?~?\d/.test(String(dim));
 
 /** Names of dimensions may be any text: what is one as text need not be one. */
 const isAlike = (a: Fact | undefined, b: Fact | undefined, isLookedInto: boolean): boolean =>

@@ -4,7 +4,7 @@ import { buildModel, node, value } from "../../src/onnx/build.js";
 import { LikeNodes } from "../../src/graph/like-nodes.js";
 import { inferBody } from "../../src/graph/infer.js";
 import { buildGraph } from "../../src/graph/build.js";
-import { symbol, unknownDim } from "../../src/graph/dim.js";
+import { addDims, symbol, termsLeft, unknownDim, withTermAllowance } from "../../src/graph/dim.js";
 import type { Fact } from "../../src/graph/fact.js";
 import { operators } from "../../src/ops/index.js";
 
@@ -61,6 +61,22 @@ test("contents that a rule looked at decide, and what it made up is nobody else'
   const none = { ...matrix, shape: undefined };
   const made = [first, second].map((each) => String(like.outputsOf(each, [none, known], fresh)[0].shape![0]));
   expect(new Set(made).size).toBe(2);
+});
+
+test("what is taken over counts against the terms that may be worked on, as if it had been inferred", () => {
+  const [first, second] = nodesOf([node("Relu", ["x"], ["r"]), node("Relu", ["r"], ["y"])]);
+  const infer = vi.fn((): Fact[] => [{ type: "float32", shape: [addDims(symbol("n"), symbol("m")), 4] }]);
+  const counted = withTermAllowance(100, () => {
+    const own = new LikeNodes();
+    return [first, second].map((each) => {
+      const before = termsLeft();
+      own.outputsOf(each, [matrix], infer);
+      return before - termsLeft();
+    });
+  });
+  expect(counted[0]).toBeGreaterThan(0);
+  expect(counted[1]).toBe(counted[0]);
+  expect(infer).toHaveBeenCalledTimes(1);
 });
 
 test("a graph of like layers is inferred as each layer alone would be", () => {
