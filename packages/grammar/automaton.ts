@@ -230,6 +230,38 @@ export class TextUntil implements Automaton {
   }
 }
 
+/** The texts of another automaton that do not have a mark. */
+export class TextWithout implements Automaton {
+  readonly start: number;
+  readonly bytes: number;
+  readonly #texts: Automaton;
+  readonly #marks: TextUntil;
+  /** States of the other automaton are counted by the mark's. */
+  readonly #count: number;
+
+  constructor(texts: Automaton, mark: string) {
+    this.#texts = texts;
+    this.#marks = new TextUntil(mark, false);
+    this.#count = new TextEncoder().encode(mark).length + 1;
+    this.start = texts.start * this.#count;
+    this.bytes = texts.bytes + this.#marks.bytes;
+  }
+
+  next(state: number, byte: number): number {
+    const text = this.#texts.next(Math.floor(state / this.#count), byte);
+    const mark = this.#marks.next(state % this.#count, byte);
+    return text === dead || mark === dead ? dead : text * this.#count + mark;
+  }
+
+  accepts(state: number): boolean {
+    return this.#texts.accepts(Math.floor(state / this.#count));
+  }
+
+  goesOn(state: number): boolean {
+    return this.#texts.goesOn(Math.floor(state / this.#count));
+  }
+}
+
 /** Any text whose first byte, but for blanks, is none of these letters. */
 export class TextNotBeginning implements Automaton {
   readonly start = 0;
