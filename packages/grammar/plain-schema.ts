@@ -37,6 +37,8 @@ export interface PlainSchema {
   readonly others: readonly Located[];
   readonly counts: Span;
   readonly isUnique: boolean;
+  /** Which schema of each "oneOf" holds, by the place of that. */
+  readonly chosen: ReadonlyMap<string, number>;
 }
 
 /** From the least to the most. */
@@ -107,6 +109,7 @@ export function plainSchema(given: Json, path: string): PlainSchema {
     ...elementsOf(given, path),
     counts: spanOf(given, "minItems", "maxItems", path),
     isUnique: given["uniqueItems"] === true,
+    chosen: new Map(),
   };
 }
 
@@ -121,6 +124,8 @@ export function both(a: PlainSchema, b: PlainSchema, matches: Matches): PlainSch
     return { least: Math.max(span.least, other.least), most: Math.min(span.most, other.most) };
   });
   if (types?.length === 0) return undefined;
+  // Of one "oneOf" two never hold.
+  if ([...a.chosen].some(([path, at]) => (b.chosen.get(path) ?? at) !== at)) return undefined;
   const first = Array.from({ length: Math.max(a.first.length, b.first.length) }, (_, at) => [
     ...(a.first[at] ?? a.others),
     ...(b.first[at] ?? b.others),
@@ -145,6 +150,7 @@ export function both(a: PlainSchema, b: PlainSchema, matches: Matches): PlainSch
     others: [...a.others, ...b.others],
     counts,
     isUnique: a.isUnique || b.isUnique,
+    chosen: new Map([...a.chosen, ...b.chosen]),
   };
 }
 
