@@ -246,14 +246,17 @@ function elementsOf(given: Json, path: string): Pick<PlainSchema, "first" | "oth
 }
 
 function spanOf(given: Json, least: string, most: string, path: string): Span {
-  return { least: countOf(given, least, path) ?? 0, most: countOf(given, most, path) ?? Infinity };
+  return {
+    least: countOf(given, least, limits.count, path) ?? 0,
+    most: countOf(given, most, limits.most, path) ?? Infinity,
+  };
 }
 
-function countOf(given: Json, key: string, path: string): number | undefined {
+function countOf(given: Json, key: string, limit: number, path: string): number | undefined {
   const value = given[key];
   if (value === undefined) return undefined;
-  if (Number.isInteger(value) && (value as number) >= 0 && (value as number) <= limits.count) return value as number;
-  throw refusal(path, `has "${key}" that is no whole number from 0 to ${limits.count}: ${valueText(value)}`);
+  if (Number.isInteger(value) && (value as number) >= 0 && (value as number) <= limit) return value as number;
+  throw refusal(path, `has "${key}" that is no whole number from 0 to ${limit}: ${valueText(value)}`);
 }
 
 function boundsOf(given: Json, path: string): Readonly<Record<string, number>> {
