@@ -185,7 +185,13 @@ describe("mistakes are one sentence on standard error, and an exit code: 2 for w
     ],
     ["a stop that is everywhere", ["generate", "x", "--stop", ""], /--stop must hold strings that are not empty/],
     ["an option that there is not", ["generate", "x", "--colour", "red"], /unknown option --colour;/],
-    ["an option that is misspelt", ["generate", "x", "--max-token", "3"], /did you mean --max-tokens\?/],
+    [
+      "an option that is misspelt",
+      ["generate", "x", "--max-token", "3"],
+      /unknown option --max-token; did you mean --max-tokens\? See insitu generate --help/,
+    ],
+    ["a command that is misspelt", ["genrate", "x"], /no command "genrate"; did you mean insitu generate\?/],
+    ["a command that objects have", ["constructor"], /no command "constructor"; there are generate, /],
     [
       "a bound that is none",
       ["serve", "--memory", "lots"],
