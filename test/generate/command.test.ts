@@ -208,6 +208,17 @@ describe("mistakes are one sentence on standard error, and an exit code: 2 for w
       ["serve", "--model", "embedded", "--model", "a=embedded", "--pin", "b"],
       /--pin b: there is no such model; there are embedded, a/,
     ],
+    ["the only model, pinned by another name", ["serve", "--pin", "b"], /--pin b: there is no such model/],
+    [
+      "an alias that is a model",
+      ["serve", "--model", "embedded", "--model", "a=embedded", "--alias", "a=embedded"],
+      /--alias a=embedded: a is a model itself/,
+    ],
+    [
+      "an origin without a scheme",
+      ["serve", "--port", "0", "--cors", "example.com"],
+      /--cors must be origins such as "https:\/\/example\.com", or "\*", got "example\.com"/,
+    ],
     ["two models", ["chat", "one", "--model", "two"], /the model is named twice: "one" and --model "two"/],
     ["two prompts", ["generate", "x", "y"], /takes 0 to 1 argument/, ""],
     ["a folder without a tokenizer", ["generate", "x", "--model", noTokenizer.path], /has no tokenizer\.json/],
