@@ -26,6 +26,8 @@ export interface PlainSchema {
   readonly multiples: readonly number[];
   readonly properties: ReadonlyMap<string, readonly Located[]>;
   readonly patternProperties: readonly (readonly [pattern: string, schema: Located])[];
+  /** True where a list of properties is given and empty. */
+  readonly listsNone: boolean;
   readonly required: ReadonlySet<string>;
   /** What other properties obey; none where nothing is said. */
   readonly additional: readonly Located[];
@@ -101,6 +103,7 @@ export function plainSchema(given: Json, path: string): PlainSchema {
       pattern,
       { schema, path: `${path}/patternProperties/${pattern}` },
     ]),
+    listsNone: given["properties"] !== undefined && namedOf(given, "properties", path).length === 0,
     required: new Set(requiredOf(given, path)),
     additional: given["additionalProperties"] === undefined ? at("unevaluatedProperties") : at("additionalProperties"),
     names: at("propertyNames"),
@@ -141,6 +144,7 @@ export function both(a: PlainSchema, b: PlainSchema, matches: Matches): PlainSch
     multiples: [...a.multiples, ...b.multiples],
     properties: bothProperties(a, b, matches),
     patternProperties: [...a.patternProperties, ...b.patternProperties],
+    listsNone: a.listsNone || b.listsNone,
     required: new Set([...a.required, ...b.required]),
     additional: bothAdditional(a, b),
     names: [...a.names, ...b.names],

@@ -74,6 +74,18 @@ describe("oneOf beside other keywords", () => {
   });
 });
 
+test("an empty list of properties is one, where nothing is said of others", async () => {
+  const values = [{}, { a: 1 }];
+  expect(await allowed({ type: "object", properties: {} }, values)).toEqual([{}]);
+  expect(await allowed({ allOf: [{ properties: {} }, { type: "object" }] }, values)).toEqual([{}]);
+  for (const open of [
+    {},
+    { properties: {}, additionalProperties: true },
+    { properties: {}, minProperties: 0, patternProperties: { a: {} } },
+  ])
+    expect(await allowed({ type: "object", ...open }, values)).toEqual(values);
+});
+
 describe("lengths beside patterns, and long ones", () => {
   const address = (length: number): string => `${"a".repeat(length - 6)}@b.com`;
   const path = (length: number): string => `https://a.b/${"é".repeat(length - 12)}`;
