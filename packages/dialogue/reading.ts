@@ -76,7 +76,7 @@ export class Reading {
       if (!marks.some((mark) => mark.startsWith(this.#held))) return undefined;
       if (this.#ended) {
         // Behind a call, a mark that was cut is no text.
-        if (this.telling.calls > 0) this.take(this.#held.length);
+        if (this.telling.calls > 0) this.#held = "";
         return undefined;
       }
       yield;

@@ -124,6 +124,18 @@ describe("lists of calls", () => {
     expect(readAnyhow(family, reply, { tools })).toEqual({ text, reasoning: "", calls: [] });
   });
 
+  test.each([
+    ["hermes", '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>'],
+    ["phi4", '<|tool_call|>[{"name": "f", "arguments": {}}]<|/tool_call|>'],
+    ["granite", '<tool_call>{"name": "f", "arguments": {}}</tool_call>'],
+    ["lfm2", "<|tool_call_start|>[f()]<|tool_call_end|>"],
+    ["qwen-coder", coder()],
+  ])("%s: what closes a call is no text where the reply is cut in it", (family, reply) => {
+    const from = Math.max(...["}", ")", "</function>"].map((end) => reply.lastIndexOf(end) + end.length));
+    for (let length = from; length <= reply.length; length++)
+      expect(readAnyhow(family, reply.slice(0, length), { tools }, 3).text).toBe("");
+  });
+
   test("what follows on a call is text, brackets too", () => {
     const reply = '[TOOL_CALLS][{"name": "f", "arguments": {}}] [1] says so';
     expect(readAnyhow("mistral", reply, { tools })).toEqual({
