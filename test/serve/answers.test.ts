@@ -130,6 +130,17 @@ describe.each(["the engine that batches", "one text at a time"])("served by %s",
       }
   });
 
+  test.each([
+    ["chat/completions", { messages: [{ role: "user", content: "x" }] }],
+    ["completions", { prompt: "x" }],
+    ["responses", { input: "x" }],
+    ["embeddings", { input: "x" }],
+    ["rerank", { query: "x", documents: ["y"] }],
+  ])("a model that is not served is none at /v1/%s", async (path, body) => {
+    const { status, body: told } = await post(path, { ...body, model: "bear" });
+    expect([status, told.error?.param]).toEqual([404, "model"]);
+  });
+
   test("min_tokens, in completions too", async () => {
     const prompt = "Hello\n";
     const counted = async (body: object): Promise<number[]> => {
