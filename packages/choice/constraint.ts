@@ -42,8 +42,8 @@ export type TextPart =
   | { readonly regex: string }
   /** Text by a grammar in GBNF. */
   | { readonly grammar: string }
-  /** Any text up to the first of these marks, which is part of it. */
-  | { readonly until: string }
+  /** Any text up to the first of this mark, which is part of it. It has none of what it must be without. */
+  | { readonly until: string; readonly without?: readonly string[] }
   /** Any text that does not have this. */
   | { readonly without: string }
   /** Any text whose first letter, but for blanks, is none of these. */

@@ -1,5 +1,6 @@
 /** The command line: finds the command, reads its arguments, turns errors into one clear sentence and an exit code. */
 import { InsituError } from "#insitu/base/error.js";
+import { meantName } from "#insitu/base/option-names.js";
 import { chat } from "./chat.js";
 import { check } from "./check.js";
 import { type Command, helpOf, readArguments } from "./command.js";
@@ -45,8 +46,12 @@ async function run(argv: readonly string[], tools: LoadTools): Promise<number> {
     console.log(insituVersion());
     return 0;
   }
-  if (!(name in summaries))
-    throw new UsageError(`insitu has no command "${name}"; there are ${Object.keys(summaries).join(", ")}`);
+  if (!Object.hasOwn(summaries, name)) {
+    const names = Object.keys(summaries);
+    const meant = meantName(name, names);
+    const wayOut = meant === undefined ? `there are ${names.join(", ")}` : `did you mean insitu ${meant}?`;
+    throw new UsageError(`insitu has no command "${name}"; ${wayOut}`);
+  }
   const own = commands.find((candidate) => candidate.name === name);
   const brought = own === undefined ? await tools(name) : undefined;
   if (brought?.runCommandLine !== undefined) return brought.runCommandLine(argv);

@@ -66,7 +66,8 @@ export function readArguments(command: Command, argv: readonly string[]): Argume
   );
   const unknown = unknownOption(argv, declared);
   const refuse = (message: string, cause?: unknown): never => {
-    throw new UsageError(`insitu ${command.name}: ${message}; see insitu ${command.name} --help`, cause);
+    const see = message.endsWith("?") ? " See" : "; see";
+    throw new UsageError(`insitu ${command.name}: ${message}${see} insitu ${command.name} --help`, cause);
   };
   try {
     const { values, positionals } = parseArgs({

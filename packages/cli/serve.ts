@@ -7,7 +7,15 @@ import type { Arguments, Command, CommandOption } from "./command.js";
 import { loadDraft, loadModel, numberOf, pageOptions, textOptions } from "./language-model.js";
 import { listen, type Listening } from "./listen.js";
 import { openPrefixes, type PrefixOptions } from "./prefix-store.js";
-import { aliasesOf, bytesOption, loadEmbedders, namedModels, servedText, sourcesOf } from "./served-sources.js";
+import {
+  aliasesOf,
+  bytesOption,
+  loadEmbedders,
+  namedModels,
+  pinnedOf,
+  servedText,
+  sourcesOf,
+} from "./served-sources.js";
 import { UsageError } from "./usage.js";
 
 const {
@@ -86,7 +94,7 @@ const declared: Readonly<Record<string, CommandOption>> = {
   "max-body": { value: "bytes", describes: "the most bytes of a request (default: 4194304)" },
   timeout: { value: "seconds", describes: "how long a request may take (default: 600)" },
   drain: { value: "seconds", describes: "how long completions may take to finish at SIGTERM (default: 30)" },
-  cors: { value: "origin", describes: "allow pages of this origin; * for all (default: none)" },
+  cors: { value: "origin", several: true, describes: "allow pages of this origin; * for all (default: none)" },
   "metrics-dialect": { value: "name", describes: "vllm: metrics also under vLLM's names, for routers" },
   "json-logs": { describes: "log each request as a line of JSON" },
   "log-prompts": { describes: "log prompts too" },
@@ -104,13 +112,13 @@ export const serve: Command = {
   arity: [0, 1],
   summary: "serves a model with OpenAI's HTTP interface (default: the embedded one)",
   options: declared,
-  async run({ positionals, options: given, lists = {} }) {
+  async run({ positionals, options: given, lists: givenLists = {} }) {
     const options = withEnvironment(given, process.env);
+    const lists = { ...listsIn(process.env), ...givenLists };
     const { createServer, oneAtATime } = await loadServer();
     const host = textOf(options, "host") ?? "127.0.0.1";
     const hosts = isLocal(host) ? { hosts: ["localhost", "127.0.0.1", "[::1]", host] } : {};
-    const byEnvironment = positionals.length > 0 ? [] : [textOf(options, "model") ?? []].flat();
-    const named = namedModels([...positionals, ...(lists["model"] ?? byEnvironment)]);
+    const named = namedModels([...positionals, ...((positionals.length > 0 ? givenLists : lists)["model"] ?? [])]);
     const [{ name }] = named;
     const memory = bytesOption("memory", textOf(options, "memory"));
     const keepAlive = numberOf(options, "keep-alive");
@@ -119,9 +127,11 @@ export const serve: Command = {
     if (!isOne && own !== undefined) throw new UsageError("--name is for one model: give --model name=place for each");
     const namedEmbedders = (lists["embeddings"] ?? []).flatMap((each) => namedModels([each]));
     const called = isOne && own !== undefined ? [{ ...named[0], name: own }] : named;
+    const pinned = pinnedOf(lists["pin"] ?? [], called);
     const settings = {
       ...serverOptions(options, own ?? name, (served, most) => oneAtATime(served, most, guesser)),
       ...hosts,
+      cors: lists["cors"] ?? [],
       aliases: aliasesOf(lists["alias"] ?? [], [...called, ...namedEmbedders]),
     };
     // A text is the same whatever else runs, where a backend can promise it.
@@ -150,7 +160,7 @@ export const serve: Command = {
     const guesser = await loadDraft({ cache: "paged", ...options }, lm).catch(giveUp);
     const server =
       loads === undefined || lm === undefined
-        ? createServer(sourcesOf(called, lists["pin"] ?? [], load), {
+        ? createServer(sourcesOf(called, pinned, load), {
             ...settings,
             embedders,
             ...(memory === undefined ? {} : { memory }),
@@ -253,13 +263,27 @@ async function loadServer(): Promise<ServerRoom> {
 
 /** What is not on the command line may be in the environment: --max-queue is INSITU_MAX_QUEUE. Flags are on at 1 or true. */
 function withEnvironment(options: Arguments["options"], environment: NodeJS.ProcessEnv): Arguments["options"] {
-  const found = Object.entries(declared).flatMap(([name, { value }]): [string, string | boolean][] => {
-    const text = environment[`INSITU_${name.toUpperCase().replaceAll("-", "_")}`];
-    if (text === undefined || text === "") return [];
-    return [[name, value === undefined ? text === "1" || text === "true" : text]];
-  });
+  const found = textsIn(environment).flatMap(
+    ([name, { value, several = false }, text]): [string, string | boolean][] =>
+      several ? [] : [[name, value === undefined ? text === "1" || text === "true" : text]],
+  );
   return { ...Object.fromEntries(found), ...options };
 }
+
+/** Options that may be given several times, by commas in the environment. */
+const listsIn = (environment: NodeJS.ProcessEnv): NonNullable<Arguments["lists"]> =>
+  Object.fromEntries(
+    textsIn(environment).flatMap(([name, { several = false }, text]) => {
+      const parts = text.split(",").map((part) => part.trim());
+      return several ? [[name, parts.filter((part) => part !== "")]] : [];
+    }),
+  );
+
+const textsIn = (environment: NodeJS.ProcessEnv): readonly (readonly [string, CommandOption, string])[] =>
+  Object.entries(declared).flatMap(([name, option]) => {
+    const text = environment[`INSITU_${name.toUpperCase().replaceAll("-", "_")}`];
+    return text === undefined || text === "" ? [] : [[name, option, text] as const];
+  });
 
 function serverOptions(
   options: Arguments["options"],
@@ -279,7 +303,6 @@ function serverOptions(
       return count === undefined ? [] : [[limit, count]];
     }),
   );
-  const cors = textOf(options, "cors");
   const maxQueue = numberOf(options, "max-queue");
   const maxRunning = numberOf(options, "max-running");
   const print = options["json-logs"] === true ? JSON.stringify : lineOf;
@@ -290,7 +313,6 @@ function serverOptions(
     limits,
     logPrompts: options["log-prompts"] === true,
     sharePrefixes: options["share-prefixes"] === true,
-    ...(cors === undefined ? {} : { cors }),
     ...(maxQueue === undefined ? {} : { maxQueue }),
     ...(maxRunning === undefined ? {} : { maxRunning }),
     ...(options["one-at-a-time"] === true ? { engine: (lm) => oneAtATime(lm, maxQueue) } : {}),

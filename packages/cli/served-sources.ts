@@ -36,17 +36,19 @@ function nameOf(model: string): string {
   return basename(basename(folder) === "onnx" ? dirname(folder) : folder);
 }
 
+/** `--pin name`, as many as there are. */
+export function pinnedOf(given: readonly string[], named: readonly NamedModel[]): readonly string[] {
+  const wrong = given.find((each) => !named.some(({ name }) => name === each));
+  if (wrong === undefined) return given;
+  throw new UsageError(`--pin ${wrong}: there is no such model; there are ${named.map(({ name }) => name).join(", ")}`);
+}
+
 /** Models that are loaded when they are asked for; those in `pinned` at once, and for good. */
 export function sourcesOf(
   named: readonly NamedModel[],
   pinned: readonly string[],
   load: (model: string | undefined, memoryLimit: number | undefined) => Promise<CausalLM>,
 ): readonly ModelSource[] {
-  const wrong = pinned.find((each) => !named.some(({ name }) => name === each));
-  if (wrong !== undefined)
-    throw new UsageError(
-      `--pin ${wrong}: there is no such model; there are ${named.map(({ name }) => name).join(", ")}`,
-    );
   return named.map(({ name, model }) => ({ name, pinned: pinned.includes(name), load: (limit) => load(model, limit) }));
 }
 
@@ -73,6 +75,8 @@ export function aliasesOf(given: readonly string[], named: readonly NamedModel[]
       throw new UsageError(
         `--alias ${each}: no model is called ${name}; there are ${named.map((known) => known.name).join(", ")}`,
       );
+    if (alias !== name && named.some((known) => known.name === alias))
+      throw new UsageError(`--alias ${each}: ${alias} is a model itself; call it otherwise, as in --model other=place`);
     return [alias, name] as const;
   });
   return Object.fromEntries(entries);

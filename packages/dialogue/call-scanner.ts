@@ -1,5 +1,7 @@
 /** One call of a tool, `{"name": …, "arguments": {…}}`, read character by character: the name once it is known, arguments as they come. */
 
+import { withoutControls } from "./argument-types.js";
+
 /** Who hears what a scanner found. */
 interface ScannerListener {
   name(name: string): void;
@@ -117,7 +119,7 @@ export class CallScanner {
       if (!blank) this.#take(character);
       return;
     }
-    this.#raw += character;
+    this.#raw += this.#inString ? withoutControls(character) : character;
     if (this.#inString) {
       if (character === '"' && !this.#escaped) this.#inString = false;
       this.#escaped = character === "\\" && !this.#escaped;
@@ -141,7 +143,7 @@ export class CallScanner {
     } else if (argumentKeys.has(this.#key) && !this.#hasArguments) {
       this.#hasArguments = true;
       // Some models write the arguments as a text that holds JSON.
-      const text = typeof value === "string" ? value : value === null ? "{}" : this.#raw;
+      const text = typeof value === "string" ? value.trim() || "{}" : value === null ? "{}" : this.#raw;
       if (this.#name === undefined) this.#early = text;
       else this.#listener.arguments(text);
     }

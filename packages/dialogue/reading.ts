@@ -3,11 +3,21 @@
  * they decide never depends on where the pieces were cut. Text of a call that turns out to be none is kept, and told as text.
  */
 import type { JsonSchema } from "#insitu/choice/constraint.js";
+import { typesOf, withoutControls } from "./argument-types.js";
 import { CallScanner } from "./call-scanner.js";
 import { Telling } from "./events.js";
 
 /** Work that stops while more text must come. */
 export type Steps<T> = Generator<void, T, void>;
+
+/** A mark that ends a text. */
+export interface TextEnd {
+  readonly mark: string;
+  /** What must come behind it, but for blanks, unless the reply ends there: elsewhere it is part of the text. Anything where left out. */
+  readonly before?: readonly string[];
+  /** True if the mark is not taken: it begins something else. It ends no text right at its beginning. */
+  readonly stays?: boolean;
+}
 
 /** The longest name of a function, or of a parameter. */
 const mostName = 256;
@@ -24,6 +34,11 @@ export class Reading {
 
   constructor(schemas: ReadonlyMap<string, JsonSchema>) {
     this.schemas = schemas;
+  }
+
+  /** The types that a function's schema gives to an argument; none where it does not say. */
+  typesOf(name: string, argument: string): ReadonlySet<string> {
+    return typesOf(this.schemas.get(name) ?? true, argument);
   }
 
   feed(text: string): void {
@@ -61,7 +76,7 @@ export class Reading {
       if (!marks.some((mark) => mark.startsWith(this.#held))) return undefined;
       if (this.#ended) {
         // Behind a call, a mark that was cut is no text.
-        if (this.telling.calls > 0) this.take(this.#held.length);
+        if (this.telling.calls > 0) this.#held = "";
         return undefined;
       }
       yield;
@@ -80,12 +95,50 @@ export class Reading {
         tell(this.take(this.#held.length));
         return undefined;
       }
-      const open = Math.max(0, ...marks.map((mark) => overlap(this.#held, mark)));
-      // Half of a surrogate pair waits for the other.
-      const certain = this.#held.length - open;
-      tell(this.take(/[\uD800-\uDBFF]/.test(this.#held[certain - 1] ?? "") ? certain - 1 : certain));
+      this.#tellCertain(marks, tell);
       yield;
     }
+  }
+
+  /** Tells text up to the first of these ends; false where the reply ends before. */
+  *textTo(ends: readonly TextEnd[], tell: (text: string) => void): Steps<boolean> {
+    const marks = ends.map(({ mark }) => mark);
+    let isBegun = false;
+    const say = (text: string): void => {
+      isBegun ||= text !== "";
+      tell(text);
+    };
+    for (;;) {
+      const found = firstOf(this.#held, marks);
+      if (found === undefined) {
+        if (this.#ended) {
+          say(this.take(this.#held.length));
+          return false;
+        }
+        this.#tellCertain(marks, say);
+        yield;
+        continue;
+      }
+      say(this.take(found.at));
+      const { before, stays } = ends[marks.indexOf(found.mark)];
+      const after = this.#held.slice(found.mark.length).trimStart();
+      const mayEnd = stays !== true || isBegun;
+      if (
+        mayEnd &&
+        (before === undefined || before.some((each) => after.startsWith(each)) || (this.#ended && after === ""))
+      ) {
+        if (stays !== true) this.take(found.mark.length);
+        return true;
+      }
+      if (mayEnd && !this.#ended && before?.some((each) => each.startsWith(after)) === true) yield;
+      else say(this.take(1));
+    }
+  }
+
+  /** Tells what is no beginning of one of these marks. Half of a surrogate pair waits for the other. */
+  #tellCertain(marks: readonly string[], tell: (text: string) => void): void {
+    const certain = this.#held.length - Math.max(0, ...marks.map((mark) => overlap(this.#held, mark)));
+    tell(this.take(/[\uD800-\uDBFF]/.test(this.#held[certain - 1] ?? "") ? certain - 1 : certain));
   }
 
   /** The text up to one of these marks, which is taken too; undefined where the reply ends before. */
@@ -127,8 +180,10 @@ export class Reading {
     }
     let [depth, inString, escaped] = [0, false, false];
     for (;;) {
+      let text = "";
       for (let at = 0; at < this.#held.length; at++) {
         const character = this.#held[at];
+        text += inString ? withoutControls(character) : character;
         if (inString) {
           if (character === '"' && !escaped) inString = false;
           escaped = character === "\\" && !escaped;
@@ -136,10 +191,12 @@ export class Reading {
         else if ("{[".includes(character)) depth++;
         else if ("}]".includes(character)) depth--;
         if (depth > 0 || inString) continue;
-        tell(this.take(at + 1));
+        this.take(at + 1);
+        tell(text);
         return true;
       }
-      tell(this.take(this.#held.length));
+      this.take(this.#held.length);
+      tell(text);
       if (this.#ended) return false;
       yield;
     }
@@ -194,13 +251,17 @@ export class Reading {
     }
   }
 
-  /** Such objects, one after the other or in a list, up to an end mark where there is one. */
-  *namedJsons(ends: readonly string[], mustBeKnown: boolean = false): Steps<void> {
+  /** Such objects, one after the other or in a list, which may have begun, up to an end mark where there is one. An empty list is no text. */
+  *namedJsons(ends: readonly string[], mustBeKnown: boolean = false, isBegun: boolean = false): Steps<void> {
+    yield* this.blanks();
+    const isList = isBegun || (yield* this.literal(["["])) !== undefined;
     for (let count = 0; ; count++) {
-      yield* this.run(/[\s,;[\]]/);
-      if (count > 0 && (yield* this.literal(ends)) !== undefined) return;
-      if (!(yield* this.need(1)) || this.#held[0] !== "{") return this.fail();
       if (count > 0) this.open("");
+      yield* this.run(count > 0 ? /[\s,;]/ : /\s/);
+      const isClosed = isList && (yield* this.literal(["]"])) !== undefined;
+      if (isClosed) yield* this.blanks();
+      if ((count > 0 || isClosed) && ((yield* this.literal(ends)) !== undefined || isClosed)) return this.drop();
+      if (!(yield* this.need(1)) || this.#held[0] !== "{") return this.fail();
       if (!(yield* this.namedJson(mustBeKnown))) return this.fail();
     }
   }

@@ -2,9 +2,16 @@
 import type { ObjectRules, ReadSchema } from "./read-schema.js";
 import { hasType, isObject, types } from "./value-types.js";
 
-/** True if what is made by one of these obeys none of the others: other types, properties that only one has, or others by their values. */
-export function areApart(options: readonly ReadSchema[]): boolean {
-  return options.every((one, at) => options.every((other, beside) => at === beside || escapes(one, other)));
+/**
+ * True if what is made by one of these obeys none of the others: other types, properties that only one has, or others by their values. Each is a list
+ * of schemas of which one holds.
+ */
+export function areApart(options: readonly (readonly ReadSchema[])[]): boolean {
+  return options.every((one, at) =>
+    options.every(
+      (other, beside) => at === beside || one.every((made) => other.every((schema) => escapes(made, schema))),
+    ),
+  );
 }
 
 /** Properties inside of properties that are looked into. */

@@ -16,26 +16,28 @@ export interface Automaton {
   readonly bytes: number;
 }
 
-/** Whether each state leads to one where a text may end. */
-function liveStates(states: readonly Regular[], table: readonly number[], classes: number): readonly boolean[] {
+/** From each state the fewest characters to one where a text may end; none where no text ends. */
+function charactersLeft(states: readonly Regular[], table: readonly number[], classes: number): readonly number[] {
   const before: number[][] = states.map(() => []);
   table.forEach((next, at) => {
     if (next >= 0) before[next].push(Math.floor(at / classes));
   });
-  const isLive = states.map(({ nullable }) => nullable);
-  const open = isLive.flatMap((live, state) => (live ? [state] : []));
-  for (let state = open.pop(); state !== undefined; state = open.pop())
-    for (const from of before[state])
-      if (!isLive[from]) {
-        isLive[from] = true;
-        open.push(from);
-      }
-  return isLive;
+  const left = states.map(({ nullable }) => (nullable ? 0 : Infinity));
+  let reached = left.flatMap((count, state) => (count === 0 ? [state] : []));
+  for (let count = 1; reached.length > 0; count++)
+    reached = reached.flatMap((state) =>
+      before[state].filter((from) => {
+        const isNew = left[from] === Infinity;
+        if (isNew) left[from] = count;
+        return isNew;
+      }),
+    );
+  return left;
 }
 
 /**
- * Texts that an expression has, in an encoding. A state is a pair: how far the text is, in whole characters, and how far the character is that is being
- * read. It is there once it was made.
+ * Texts that an expression has, in an encoding, of so many characters at most: they are counted beside the expression, which need not know of them. A
+ * state is how far the text is, in whole characters, how many those are, and how far the character is that is being read. It is there once it was made.
  */
 export class TextAutomaton implements Automaton {
   readonly start = 0;
@@ -45,11 +47,15 @@ export class TextAutomaton implements Automaton {
   #table = new Int32Array(0);
   #classes = 0;
   #accepts: readonly boolean[] = [];
+  readonly #most: number;
+  /** From each state the fewest characters to the end. */
+  #left: readonly number[] = [];
   /** Whether a character that has begun can end well, by pair. */
   readonly #open = new Map<number, boolean>();
 
-  constructor(encoding: Encoding) {
+  constructor(encoding: Encoding, most: number = Infinity) {
     this.#encoding = encoding;
+    this.#most = most;
   }
 
   /** Makes it; false if the expression has no text. `breathe` is awaited now and then. */
@@ -72,9 +78,9 @@ export class TextAutomaton implements Automaton {
         table.push(number);
       }
     }
-    const isLive = liveStates(states, table, examples.length);
-    if (!isLive[0]) return false;
-    this.#table = Int32Array.from(table, (next) => (next >= 0 && isLive[next] ? next : dead));
+    this.#left = charactersLeft(states, table, examples.length);
+    if (this.#left[0] === Infinity || this.#left[0] > this.#most) return false;
+    this.#table = Int32Array.from(table, (next) => (next >= 0 && this.#left[next] < Infinity ? next : dead));
     this.#classes = examples.length;
     this.#accepts = states.map(({ nullable }) => nullable);
     const isWanted = examples.map(() => false);
@@ -84,7 +90,7 @@ export class TextAutomaton implements Automaton {
   }
 
   get bytes(): number {
-    return 4 * this.#table.length + 9 * this.#accepts.length + 520 * (this.#decoder?.states ?? 0);
+    return 4 * this.#table.length + 17 * this.#accepts.length + 520 * (this.#decoder?.states ?? 0);
   }
 
   next(state: number, byte: number): number {
@@ -96,17 +102,29 @@ export class TextAutomaton implements Automaton {
     const next = rows[within][byte];
     if (next === dead) return dead;
     if (next < 0) {
-      const after = this.#table[whole * this.#classes + ends(next)];
+      const after = this.#after(whole, ends(next));
       return after < 0 ? dead : after * states;
     }
     const pair = whole * states + next;
     return this.#isOpen(pair, whole, next) ? pair : dead;
   }
 
+  /** Where whole characters are after one more, with their count where that is bounded. */
+  #after(whole: number, kind: number): number {
+    if (this.#most === Infinity) return this.#table[whole * this.#classes + kind];
+    const counts = this.#most + 1;
+    const count = whole % counts;
+    const after = this.#table[((whole - count) / counts) * this.#classes + kind];
+    return after < 0 || count + 1 + this.#left[after] > this.#most ? dead : after * counts + count + 1;
+  }
+
   accepts(state: number): boolean {
     if (this.#decoder === undefined) return false;
     const { states } = this.#decoder;
-    return state % states === 0 && this.#accepts[state / states];
+    const whole = state / states;
+    return (
+      state % states === 0 && this.#accepts[this.#most === Infinity ? whole : Math.floor(whole / (this.#most + 1))]
+    );
   }
 
   goesOn(state: number): boolean {
@@ -119,7 +137,7 @@ export class TextAutomaton implements Automaton {
   #isOpen(pair: number, whole: number, within: number): boolean {
     let open = this.#open.get(pair);
     if (open === undefined) {
-      open = this.#decoder!.reach[within].some((each) => this.#table[whole * this.#classes + each] >= 0);
+      open = this.#decoder!.reach[within].some((each) => this.#after(whole, each) >= 0);
       this.#open.set(pair, open);
     }
     return open;
@@ -227,6 +245,38 @@ export class TextUntil implements Automaton {
     for (let length = count - 1; length > 0; length--)
       if (this.#mark.subarray(0, length).every((byte, at) => byte === this.#mark[count - length + at])) return length;
     return 0;
+  }
+}
+
+/** The texts of another automaton that do not have a mark. */
+export class TextWithout implements Automaton {
+  readonly start: number;
+  readonly bytes: number;
+  readonly #texts: Automaton;
+  readonly #marks: TextUntil;
+  /** States of the other automaton are counted by the mark's. */
+  readonly #count: number;
+
+  constructor(texts: Automaton, mark: string) {
+    this.#texts = texts;
+    this.#marks = new TextUntil(mark, false);
+    this.#count = new TextEncoder().encode(mark).length + 1;
+    this.start = texts.start * this.#count;
+    this.bytes = texts.bytes + this.#marks.bytes;
+  }
+
+  next(state: number, byte: number): number {
+    const text = this.#texts.next(Math.floor(state / this.#count), byte);
+    const mark = this.#marks.next(state % this.#count, byte);
+    return text === dead || mark === dead ? dead : text * this.#count + mark;
+  }
+
+  accepts(state: number): boolean {
+    return this.#texts.accepts(Math.floor(state / this.#count));
+  }
+
+  goesOn(state: number): boolean {
+    return this.#texts.goesOn(Math.floor(state / this.#count));
   }
 }
 

@@ -2,7 +2,7 @@
 import { InsituError } from "#insitu/base/error.js";
 import { Recent } from "#insitu/base/recent.js";
 import type { Grammars, GrammarVocabulary, HeldConstraint, TextPart, TextRule } from "#insitu/choice/constraint.js";
-import { TextNotBeginning, TextUntil } from "./automaton.js";
+import { type Automaton, TextNotBeginning, TextUntil, TextWithout } from "./automaton.js";
 import { grammarPart } from "./grammar-rules.js";
 import { type GrammarPart, Machine, type Situation } from "./machine.js";
 import { checkSize, readSchema } from "./schema.js";
@@ -112,7 +112,11 @@ function structure(part: TextPart, values: ValueGrammars): GrammarPart {
   if ("object" in part) return values.anyObject;
   if ("regex" in part) return values.pattern(part.regex);
   if ("grammar" in part) return grammarPart(part.grammar, values);
-  if ("until" in part) return { kind: "automaton", automaton: new TextUntil(part.until, true) };
+  if ("until" in part) {
+    const until: Automaton = new TextUntil(part.until, true);
+    const { without = [] } = part;
+    return { kind: "automaton", automaton: without.reduce((text, mark) => new TextWithout(text, mark), until) };
+  }
   if ("without" in part) return { kind: "automaton", automaton: new TextUntil(part.without, false) };
   if ("notBeginning" in part) return { kind: "automaton", automaton: new TextNotBeginning(part.notBeginning) };
   if ("sequence" in part) return { kind: "sequence", parts: part.sequence.map((each) => structure(each, values)) };

@@ -8,6 +8,8 @@ export const limits: Readonly<
     | "schemas"
     | "values"
     | "count"
+    | "most"
+    | "countedInside"
     | "pattern"
     | "bytes"
     | "nesting"
@@ -23,7 +25,12 @@ export const limits: Readonly<
   depth: 32,
   schemas: 500,
   values: 1000,
+  /** What least counts may be: so many states are made. */
   count: 1024,
+  /** What most counts may be: they are counted as a text comes. */
+  most: 2 ** 31,
+  /** Most characters of texts beside patterns that are counted by states: fewer end what patterns alone would follow for long. */
+  countedInside: 24,
   pattern: 1024,
   bytes: 256 * 1024,
   /** Arrays and objects inside each other, in values too. */

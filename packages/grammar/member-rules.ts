@@ -39,7 +39,7 @@ function listed(schema: ReadSchema): readonly unknown[] | undefined {
   return schema.kind === "typed" && schema.types.join() === "boolean" ? [true, false] : undefined;
 }
 
-/** What a schema says of properties. Where it lists any, there are no others. */
+/** What a schema says of properties. Where it lists them, there are no others. */
 export function objectRules(plain: PlainSchema, path: string, depth: number, reader: RuleReader): ObjectRules {
   const { properties, required, sizes } = plain;
   const { least, most } = sizes;
@@ -58,7 +58,9 @@ export function objectRules(plain: PlainSchema, path: string, depth: number, rea
     if (isRequired) throw new NoValue(path, `requires "${name}", which may not be there`);
     return [];
   });
-  if (known.size > 0 || byNames.length > 0) {
+  // An empty list is one, as functions without parameters have it, unless something is said of others.
+  const saysMore = [plain.patternProperties, plain.additional, plain.names].some((rules) => rules.length > 0);
+  if (known.size > 0 || byNames.length > 0 || (plain.listsNone && !saysMore)) {
     if (least > closed.length)
       throw refusal(path, `has "minProperties" ${least} and lists ${closed.length}: others are not generated`);
     const needed = closed.filter(({ isRequired }) => isRequired).length;

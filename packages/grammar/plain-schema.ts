@@ -26,6 +26,8 @@ export interface PlainSchema {
   readonly multiples: readonly number[];
   readonly properties: ReadonlyMap<string, readonly Located[]>;
   readonly patternProperties: readonly (readonly [pattern: string, schema: Located])[];
+  /** True where a list of properties is given and empty. */
+  readonly listsNone: boolean;
   readonly required: ReadonlySet<string>;
   /** What other properties obey; none where nothing is said. */
   readonly additional: readonly Located[];
@@ -37,6 +39,8 @@ export interface PlainSchema {
   readonly others: readonly Located[];
   readonly counts: Span;
   readonly isUnique: boolean;
+  /** Which schema of each "oneOf" holds, by the place of that. */
+  readonly chosen: ReadonlyMap<string, number>;
 }
 
 /** From the least to the most. */
@@ -99,6 +103,7 @@ export function plainSchema(given: Json, path: string): PlainSchema {
       pattern,
       { schema, path: `${path}/patternProperties/${pattern}` },
     ]),
+    listsNone: given["properties"] !== undefined && namedOf(given, "properties", path).length === 0,
     required: new Set(requiredOf(given, path)),
     additional: given["additionalProperties"] === undefined ? at("unevaluatedProperties") : at("additionalProperties"),
     names: at("propertyNames"),
@@ -107,6 +112,7 @@ export function plainSchema(given: Json, path: string): PlainSchema {
     ...elementsOf(given, path),
     counts: spanOf(given, "minItems", "maxItems", path),
     isUnique: given["uniqueItems"] === true,
+    chosen: new Map(),
   };
 }
 
@@ -121,6 +127,8 @@ export function both(a: PlainSchema, b: PlainSchema, matches: Matches): PlainSch
     return { least: Math.max(span.least, other.least), most: Math.min(span.most, other.most) };
   });
   if (types?.length === 0) return undefined;
+  // Of one "oneOf" two never hold.
+  if ([...a.chosen].some(([path, at]) => (b.chosen.get(path) ?? at) !== at)) return undefined;
   const first = Array.from({ length: Math.max(a.first.length, b.first.length) }, (_, at) => [
     ...(a.first[at] ?? a.others),
     ...(b.first[at] ?? b.others),
@@ -136,6 +144,7 @@ export function both(a: PlainSchema, b: PlainSchema, matches: Matches): PlainSch
     multiples: [...a.multiples, ...b.multiples],
     properties: bothProperties(a, b, matches),
     patternProperties: [...a.patternProperties, ...b.patternProperties],
+    listsNone: a.listsNone || b.listsNone,
     required: new Set([...a.required, ...b.required]),
     additional: bothAdditional(a, b),
     names: [...a.names, ...b.names],
@@ -145,6 +154,7 @@ export function both(a: PlainSchema, b: PlainSchema, matches: Matches): PlainSch
     others: [...a.others, ...b.others],
     counts,
     isUnique: a.isUnique || b.isUnique,
+    chosen: new Map([...a.chosen, ...b.chosen]),
   };
 }
 
@@ -240,14 +250,17 @@ function elementsOf(given: Json, path: string): Pick<PlainSchema, "first" | "oth
 }
 
 function spanOf(given: Json, least: string, most: string, path: string): Span {
-  return { least: countOf(given, least, path) ?? 0, most: countOf(given, most, path) ?? Infinity };
+  return {
+    least: countOf(given, least, limits.count, path) ?? 0,
+    most: countOf(given, most, limits.most, path) ?? Infinity,
+  };
 }
 
-function countOf(given: Json, key: string, path: string): number | undefined {
+function countOf(given: Json, key: string, limit: number, path: string): number | undefined {
   const value = given[key];
   if (value === undefined) return undefined;
-  if (Number.isInteger(value) && (value as number) >= 0 && (value as number) <= limits.count) return value as number;
-  throw refusal(path, `has "${key}" that is no whole number from 0 to ${limits.count}: ${valueText(value)}`);
+  if (Number.isInteger(value) && (value as number) >= 0 && (value as number) <= limit) return value as number;
+  throw refusal(path, `has "${key}" that is no whole number from 0 to ${limit}: ${valueText(value)}`);
 }
 
 function boundsOf(given: Json, path: string): Readonly<Record<string, number>> {

@@ -4,6 +4,9 @@
  */
 import { anyCharacter, CharacterSet } from "./characters.js";
 
+/** More than the largest code of a character. */
+const codes = 0x110000;
+
 type Kind = "set" | "sequence" | "or" | "and" | "not" | "repeat";
 
 /** An expression. */
@@ -21,6 +24,8 @@ export interface Regular {
 /** Makes expressions, and takes what they cost off a budget. */
 export class Regulars {
   readonly #known = new Map<string, Regular>();
+  /** What is left of expressions after characters: parts are asked for again and again, in others. */
+  readonly #after = new Map<number, Regular>();
   readonly #refuse: () => never;
   #left: number;
   /** No text at all. */
@@ -99,9 +104,17 @@ export class Regulars {
   /** What is left of an expression after a character. */
   after(part: Regular, code: number): Regular {
     this.spend(1);
+    if (part.kind === "set") return part.set!.has(code) ? this.empty : this.none;
+    const key = part.id * codes + code;
+    let left = this.#after.get(key);
+    if (left === undefined) this.#after.set(key, (left = this.#derived(part, code)));
+    return left;
+  }
+
+  #derived(part: Regular, code: number): Regular {
     switch (part.kind) {
       case "set":
-        return part.set!.has(code) ? this.empty : this.none;
+        return this.none;
       case "sequence": {
         const [first, rest] = part.parts;
         const begun = this.#pair(this.after(first, code), rest);

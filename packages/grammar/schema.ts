@@ -74,7 +74,7 @@ class SchemaReader implements RuleReader {
   readonly #together = new Map<string, Target>();
   readonly #numbers = new Map<unknown, number>();
   /** What must turn out to be apart, once all was read. */
-  readonly #apart: { readonly options: readonly ReadSchema[]; readonly path: string }[] = [];
+  readonly #apart: { readonly options: readonly (readonly ReadSchema[])[]; readonly path: string }[] = [];
   /** Schemas that say what must not hold: the properties that they name are not evaluated. */
   #negations = 0;
   #schemas = 0;
@@ -143,9 +143,17 @@ class SchemaReader implements RuleReader {
       if (keyword === "$ref") return this.#reference(schema["$ref"], path);
       if (keyword === "anyOf" || keyword === "oneOf") return this.#choice(schema, keyword, path, depth);
     }
-    const read = this.#alternatives(schema, path, depth).flatMap((plain) =>
-      unlessNone(() => this.#typed(plain, schema, path, depth)),
+    const made = this.#alternatives(schema, path, depth).flatMap((plain) =>
+      unlessNone(() => ({ chosen: plain.chosen, read: this.#typed(plain, schema, path, depth) })),
     );
+    const read = made.map((each) => each.read);
+    for (const at of new Set(made.flatMap(({ chosen }) => [...chosen.keys()]))) {
+      const chosen = made.flatMap((each) => each.chosen.get(at) ?? []);
+      const options = [...new Set(chosen)].map((one) =>
+        made.flatMap((each) => (each.chosen.get(at) === one ? each.read : [])),
+      );
+      this.#apart.push({ options, path: at });
+    }
     if (read.length === 0) throw new NoValue(path, "contradicts itself: no value obeys it");
     return read.length === 1 ? read[0] : { kind: "choice", options: read };
   }
@@ -182,7 +190,7 @@ class SchemaReader implements RuleReader {
       unlessNone(() => this.read(schema, `${path}/${keyword}/${at}`, depth + 1)),
     );
     if (options.length === 0) throw new NoValue(path, `has "${keyword}" that no value obeys`);
-    if (keyword === "oneOf") this.#apart.push({ options, path });
+    if (keyword === "oneOf") this.#apart.push({ options: options.map((each) => [each]), path });
     return options.length === 1 ? options[0] : { kind: "choice", options };
   }
 
@@ -241,14 +249,15 @@ class SchemaReader implements RuleReader {
       );
     }
     const listed = listOf(given[keyword], `${path}/${keyword}`);
-    const several = listed.map((schema, at) => this.#alternatives(schema, `${path}/${keyword}/${at}`, depth + 1));
+    // Names that must be there exclude each other by what else must not be there.
+    const exact =
+      keyword === "oneOf" && listed.every(isRequirement) ? listed.map((_, at) => oneAlone(listed, at)) : listed;
+    const several = exact.map((schema, at) => this.#alternatives(schema, `${path}/${keyword}/${at}`, depth + 1));
     if (keyword === "allOf") return several;
-    if (keyword === "oneOf")
-      this.#apart.push({
-        options: listed.flatMap((schema, at) => unlessNone(() => this.read(schema, `${path}/oneOf/${at}`, depth + 1))),
-        path,
-      });
-    return [several.flat()];
+    if (keyword === "anyOf" || exact !== listed) return [several.flat()];
+    return [
+      several.flatMap((each, at) => each.map((one) => ({ ...one, chosen: new Map([...one.chosen, [path, at]]) }))),
+    ];
   }
 
   /** A reference into the schema itself. What it refers to is read when all else was. */
@@ -325,6 +334,17 @@ function dependency(name: string, needs: unknown): Json {
   const also = Array.isArray(needs) ? { required: needs as readonly unknown[] } : needs;
   return { anyOf: [{ properties: { [name]: false } }, { allOf: [there, also] }] };
 }
+
+/** True for a schema that says nothing but which properties must be there. */
+const isRequirement = (schema: unknown): boolean =>
+  isObject(schema) &&
+  Array.isArray(schema["required"]) &&
+  Object.keys(schema).every((key) => key === "required" || annotations.has(key));
+
+/** One of some schemas, and none of the others. */
+const oneAlone = (all: readonly unknown[], at: number): Json => ({
+  allOf: all.map((schema, other) => (other === at ? schema : { not: schema })),
+});
 
 function listOf(given: unknown, path: string): readonly unknown[] {
   if (!Array.isArray(given) || given.length === 0)

@@ -212,6 +212,7 @@ export class ValueGrammars {
     const quote = this.text('"');
     // What no pattern asks for may be escaped where it need not be.
     const encoding = patterns.length + without.length === 0 ? "free-string" : "string";
+    const inside = maxLength <= limits.countedInside ? maxLength : Infinity;
     const key = JSON.stringify([patterns, without, minLength, String(maxLength)]);
     const text = this.#automaton(
       key,
@@ -225,10 +226,10 @@ export class ValueGrammars {
         return regulars.and(
           ...patterns.map(texts),
           ...without.map((pattern) => regulars.not(texts(pattern))),
-          regulars.repeat(regulars.any, minLength, maxLength),
+          regulars.repeat(regulars.any, minLength, inside),
         );
       },
-      mayBeNone,
+      { mayBeNone, most: inside === Infinity ? maxLength : Infinity },
     );
     return sequence(quote, automatonPart(text), quote);
   }
@@ -257,12 +258,12 @@ export class ValueGrammars {
     encoding: Encoding,
     path: string | undefined,
     make: (regulars: Regulars) => Regular,
-    mayBeNone = false,
+    { mayBeNone = false, most = Infinity } = {},
   ): Automaton {
     const name = `${encoding} ${mayBeNone ? "?" : ""}${key}`;
     let pending = this.#automata.get(name);
     if (pending === undefined) {
-      pending = { automaton: new TextAutomaton(encoding), path, mayBeNone, expression: make };
+      pending = { automaton: new TextAutomaton(encoding, most), path, mayBeNone, expression: make };
       this.#automata.set(name, pending);
     }
     return pending.automaton;

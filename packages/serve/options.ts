@@ -248,6 +248,10 @@ const usualLimits: ServerLimits = {
   seconds: 600,
 };
 
+/** As browsers name the site of a page: without a scheme it would never be one. */
+const isOrigin = (origin: unknown): boolean =>
+  typeof origin === "string" && /^([a-z][\w+.-]*:\/\/[^/\s]+\/?|\*|null)$/i.test(origin);
+
 /** Reads options; throws for values that mean nothing. */
 export function readServerOptions(given?: ServerOptions): ServerSettings {
   const options = optionsWithoutNull("the options of createServer", given, serverOptionNames);
@@ -266,6 +270,8 @@ export function readServerOptions(given?: ServerOptions): ServerSettings {
   checkCallback("option tell", options.tell);
   checkChoice("option metricsDialect", metricsDialect, ["insitu", "vllm"]);
   checkRule("option apiKeys", apiKeys, "a list of texts", Array.isArray(apiKeys));
+  for (const origin of [cors].flat())
+    checkRule("option cors", origin, 'origins such as "https://example.com", or "*"', isOrigin(origin));
   for (const key of apiKeys)
     if (typeof key !== "string" || key.length < 8)
       throw new InsituError("invalid-argument", "option apiKeys: a key must have 8 characters or more");

@@ -171,11 +171,19 @@ class OneText implements TextListener {
     if (this.tokens++ === 0) this.#watch.first();
     else this.#watch.next();
     if (this.ask.logprobs !== undefined) this.#pending.push({ token, logprob: logprob ?? 0, top });
+    if (stop !== undefined) this.#dropBehind(text);
     const wasThinking = this.#isThinking;
     this.#tell(text);
     // The mark that ends thoughts is one of their tokens.
     if (wasThinking || this.#isThinking) this.reasoningTokens++;
     return this.#hasCalled && this.ask.isSingleCall === true ? "stop" : undefined;
+  }
+
+  /** Tokens that are the stop string are no part of the text, and so are not told: those stay with which all that is left of it is there. */
+  #dropBehind(text: string): void {
+    const tokens = this.#pending.map(({ token }) => token);
+    const count = tokens.findIndex((_, at) => this.#tools.decoder.decode(tokens.slice(0, at)).length >= text.length);
+    if (count >= 0) this.#pending.length = count;
   }
 
   ended(end: TextEnd, last?: MadeToken): void {

@@ -30,9 +30,17 @@ const tools: readonly ToolSpec[] = [
     strict: true,
     parameters: {
       type: "object",
-      properties: { to: { $ref: "#/$defs/place" }, fast: { enum: ["yes", "no"] } },
+      properties: {
+        how: { $ref: "#/$defs/way" },
+        to: { $ref: "#/$defs/place" },
+        fast: { enum: ["yes", "no"] },
+        why: { anyOf: [{ const: "fun" }, { type: "null" }] },
+        again: { allOf: [{ $ref: "#/$defs/way" }] },
+      },
+      required: ["how", "again"],
       additionalProperties: false,
       $defs: {
+        way: { type: "string", enum: ["on foot", "by boat"] },
         place: { type: "object", properties: { x: { enum: [1, 2] } }, required: ["x"], additionalProperties: false },
       },
     },
@@ -156,6 +164,8 @@ test("what cannot be forced is refused with the function and the parameter", () 
       thoughts: "closed",
     });
   expect(rule(bad)).toThrow(/"f": pattern of the parameter "id"/);
+  const indirect = { type: "object", properties: { id: { type: ["string"], maxLength: 3 } } };
+  expect(rule({ ...bad, parameters: indirect })).toThrow(/"f": maxLength of the parameter "id"/);
   expect(rule({ ...bad, parameters: { anyOf: [] } })).toThrow(/"f": its parameters must be an object/);
   expect(() => dialogueOf("none", "")).toThrow(/toolFormat must be one of "harmony"/);
 });

@@ -81,7 +81,7 @@ const qwenCoder = family("qwen-coder", {
   "a call": [xml("get_weather", { city: "Bern", days: "3" }), { calls: [weather] }],
   "several calls": [
     `${xml("get_weather", { city: "Bern", days: "3" })}\n${xml("search", { query: 'a < b & "c"', filter: '{"year": [2024, 2025]}' })}\n${xml("now", {})}`,
-    { calls: [weather, ["search", '{"query": "a < b & \\"c\\"", "filter": {"year":[2024,2025]}}', true], now] },
+    { calls: [weather, ["search", '{"query": "a < b & \\"c\\"", "filter": {"year": [2024, 2025]}}', true], now] },
   ],
   "a call with text": [
     `I look it up.\n\n${xml("get_weather", { city: "Bern", days: "3" })}`,
@@ -98,7 +98,7 @@ const qwenCoder = family("qwen-coder", {
   ],
   "values as Python writes them": [
     xml("get_weather", { city: "12", exact: "True", hours: "[1, 2]" }),
-    { calls: [["get_weather", '{"city": "12", "exact": true, "hours": [1,2]}', true]] },
+    { calls: [["get_weather", '{"city": "12", "exact": true, "hours": [1, 2]}', true]] },
   ],
   "without the outer block": ["<function=now>\n</function>", { calls: [now] }],
   "a broken call": ["<tool_call>\n{oh}\n</tool_call>", { text: "<tool_call>\n{oh}\n</tool_call>", calls: [] }],

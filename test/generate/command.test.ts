@@ -185,7 +185,13 @@ describe("mistakes are one sentence on standard error, and an exit code: 2 for w
     ],
     ["a stop that is everywhere", ["generate", "x", "--stop", ""], /--stop must hold strings that are not empty/],
     ["an option that there is not", ["generate", "x", "--colour", "red"], /unknown option --colour;/],
-    ["an option that is misspelt", ["generate", "x", "--max-token", "3"], /did you mean --max-tokens\?/],
+    [
+      "an option that is misspelt",
+      ["generate", "x", "--max-token", "3"],
+      /unknown option --max-token; did you mean --max-tokens\? See insitu generate --help/,
+    ],
+    ["a command that is misspelt", ["genrate", "x"], /no command "genrate"; did you mean insitu generate\?/],
+    ["a command that objects have", ["constructor"], /no command "constructor"; there are generate, /],
     [
       "a bound that is none",
       ["serve", "--memory", "lots"],
@@ -201,6 +207,17 @@ describe("mistakes are one sentence on standard error, and an exit code: 2 for w
       "a model that is pinned and not there",
       ["serve", "--model", "embedded", "--model", "a=embedded", "--pin", "b"],
       /--pin b: there is no such model; there are embedded, a/,
+    ],
+    ["the only model, pinned by another name", ["serve", "--pin", "b"], /--pin b: there is no such model/],
+    [
+      "an alias that is a model",
+      ["serve", "--model", "embedded", "--model", "a=embedded", "--alias", "a=embedded"],
+      /--alias a=embedded: a is a model itself/,
+    ],
+    [
+      "an origin without a scheme",
+      ["serve", "--port", "0", "--cors", "example.com"],
+      /--cors must be origins such as "https:\/\/example\.com", or "\*", got "example\.com"/,
     ],
     ["two models", ["chat", "one", "--model", "two"], /the model is named twice: "one" and --model "two"/],
     ["two prompts", ["generate", "x", "y"], /takes 0 to 1 argument/, ""],

@@ -119,6 +119,29 @@ describe.each(["the engine that batches", "one text at a time"])("served by %s",
     expect(await empty("chat/completions", { ...hello, max_tokens: 8, min_tokens: 0 })).toBeGreaterThan(0);
   });
 
+  test("the tokens of logprobs are those of the text, without a stop string's", async () => {
+    for (const stop of [undefined, ["\n"], [" the"], ["e", " of"], ["and the "]])
+      for (const seed of [1, 2]) {
+        const asked = { max_tokens: 24, seed, ...(stop === undefined ? {} : { stop }) };
+        const chat = (await post("chat/completions", { ...hello, ...asked, logprobs: true })).body.choices[0];
+        const [told, text] = [chat.logprobs!.content!.map(({ token }) => token), chat.message.content];
+        // A token may hold the beginning of what ends the text.
+        expect(told.join("").startsWith(text)).toBe(true);
+        expect(told.slice(0, -1).join("").length).toBeLessThan(Math.max(1, text.length));
+      }
+  });
+
+  test.each([
+    ["chat/completions", { messages: [{ role: "user", content: "x" }] }],
+    ["completions", { prompt: "x" }],
+    ["responses", { input: "x" }],
+    ["embeddings", { input: "x" }],
+    ["rerank", { query: "x", documents: ["y"] }],
+  ])("a model that is not served is none at /v1/%s", async (path, body) => {
+    const { status, body: told } = await post(path, { ...body, model: "bear" });
+    expect([status, told.error?.param]).toEqual([404, "model"]);
+  });
+
   test("min_tokens, in completions too", async () => {
     const prompt = "Hello\n";
     const counted = async (body: object): Promise<number[]> => {
@@ -140,7 +163,10 @@ interface ChatBody {
   readonly choices: readonly {
     readonly finish_reason: string;
     readonly message: { readonly content: string };
-    readonly logprobs?: { readonly tokens: readonly string[] };
+    readonly logprobs?: {
+      readonly tokens: readonly string[];
+      readonly content?: readonly { readonly token: string }[];
+    };
   }[];
   readonly output?: readonly { readonly content: readonly { readonly text: string }[] }[];
   readonly error?: { readonly param: string };

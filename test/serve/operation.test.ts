@@ -337,7 +337,13 @@ describe("insitu serve", () => {
       process.execPath,
       [builtCommand, "serve", "--port", "0", "--api-key-file", keys, "--json-logs"],
       {
-        env: { ...process.env, INSITU_METRICS_DIALECT: "vllm", INSITU_MAX_TOKENS: "200" },
+        env: {
+          ...process.env,
+          INSITU_METRICS_DIALECT: "vllm",
+          INSITU_MAX_TOKENS: "200",
+          INSITU_ALIAS: "gpt-4o=embedded, o3=embedded",
+          INSITU_CORS: "https://one.example,https://two.example",
+        },
         stdio: ["ignore", "pipe", "pipe"],
       },
     );
@@ -349,6 +355,14 @@ describe("insitu serve", () => {
       await until(() => stdout.includes("\n") || child.exitCode !== null);
       const address = /^listening on (http:\/\/127\.0\.0\.1:\d+)\n/.exec(stdout)![1];
       expect((await (await fetch(`${address}/metrics`)).text()).includes("vllm:num_requests_waiting")).toBe(true);
+      const authorization = "Bearer key-in-a-file";
+      for (const [alias, origin] of [
+        ["gpt-4o", "https://one.example"],
+        ["o3", "https://two.example"],
+      ]) {
+        const found = await fetch(`${address}/v1/models/${alias}`, { headers: { authorization, origin } });
+        expect([found.status, found.headers.get("access-control-allow-origin")]).toEqual([200, origin]);
+      }
       const [command] = /^curl -N [^]*?'$/m.exec(readFileSync(new URL("../../README.md", import.meta.url), "utf8"))!;
       const key = `-s -H "Authorization: Bearer key-in-a-file"`;
       const curl = spawnSync("bash", ["-c", command.replace("http://127.0.0.1:8080", `${key} ${address}`)], {
@@ -357,7 +371,7 @@ describe("insitu serve", () => {
       expect(curl.stdout).toMatch(/^data: \{"id":"cmpl-[^]*data: \[DONE\]\n\n$/);
       const streamed = await fetch(`${address}/v1/completions`, {
         method: "POST",
-        headers: { authorization: "Bearer key-in-a-file" },
+        headers: { authorization },
         body: JSON.stringify({ prompt: "Once upon a time", max_tokens: 120, stream: true, logit_bias: { 0: -100 } }),
       });
       const reader = streamed.body!.pipeThrough(new TextDecoderStream()).getReader();

@@ -11,6 +11,8 @@ const all = { begin: "<｜tool▁calls▁begin｜>", end: "<｜tool▁calls▁en
 const one = { begin: "<｜tool▁call▁begin｜>", separator: "<｜tool▁sep｜>", end: "<｜tool▁call▁end｜>" };
 const markup = { begin: "<｜DSML｜function_calls>", end: "</｜DSML｜function_calls>" };
 
+const valueEnds = [{ mark: "</｜DSML｜parameter>", before: ["<｜DSML｜parameter ", "</｜DSML｜invoke>"] }];
+
 const isMarkup = ({ source }: TemplateView): boolean => source.includes("｜DSML｜");
 const isBlock = ({ source }: TemplateView): boolean => source.includes("```json");
 
@@ -31,8 +33,7 @@ function* markupCalls(reading: Reading): Steps<void> {
       const key = yield* reading.textUntil('"');
       const isText = (yield* reading.textUntil(">"))?.includes('"true"') ?? true;
       if (key === undefined) return;
-      const close = ["</｜DSML｜parameter>"];
-      if (!(yield* made.valueUntil(key, close, false, isText ? ["string"] : []))) return;
+      if (!(yield* made.valueUntil(key, valueEnds, false, isText))) return;
     }
     made.end();
   }

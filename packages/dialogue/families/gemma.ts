@@ -30,7 +30,8 @@ function gemmaFamily({ begin, end, quote }: GemmaMarks, more: Pick<Family, "name
       reading.begin(name);
       const tell = (text: string): void => reading.telling.arguments(text);
       tell("{");
-      if (!(yield* new LooseValues(reading, tell, [quote]).members("}", ":"))) return;
+      const style = { marks: [quote], types: (key: string) => reading.typesOf(name, key) };
+      if (!(yield* new LooseValues(reading, tell, style).members("}", ":"))) return;
       tell("}");
       reading.done();
       yield* reading.literal([end]);

@@ -4,6 +4,7 @@ import type { Family } from "../family.js";
 import { eachTool, namedValues, several } from "../structure.js";
 
 const [begin, end] = ["<tool_call>", "</tool_call>"];
+const valueEnds = [{ mark: "</arg_value>", before: ["<arg_key>", end] }];
 const value = {
   open: (name: string): string => `<arg_key>${name}</arg_key>\n<arg_value>`,
   close: "</arg_value>\n",
@@ -29,7 +30,7 @@ export const glm: Family = {
       const key = yield* reading.textUntil("</arg_key>");
       yield* reading.blanks();
       if (key === undefined || (yield* reading.literal(["<arg_value>"])) === undefined) return reading.fail();
-      if (!(yield* made.valueUntil(key.trim(), ["</arg_value>"], false))) return;
+      if (!(yield* made.valueUntil(key.trim(), valueEnds, false))) return;
       yield* reading.blanks();
       next = yield* reading.literal(["<arg_key>", end]);
     }

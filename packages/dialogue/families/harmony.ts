@@ -29,6 +29,7 @@ function* body(header: string, reading: Reading, findsCalls: boolean, isNext: bo
     given += text;
     telling.arguments(text);
   });
+  if (end !== undefined && given.trim() === "") telling.arguments("{}");
   // The token that ends a call ends the reply, and is no text.
   if (end !== undefined || isObject(given)) reading.done();
   return end !== undefined;

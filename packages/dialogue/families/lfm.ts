@@ -29,8 +29,12 @@ export const lfm: Family = {
   markers: [begin, end],
   begins: [begin],
   *call(_, reading) {
-    yield* reading.run(/[\s[]/);
-    if ((yield* reading.need(1)) && reading.next[0] === "{") return yield* reading.namedJsons([end]);
+    yield* reading.blanks();
+    const isList = (yield* reading.literal(["["])) !== undefined;
+    yield* reading.blanks();
+    // A list of JSON, or an empty one.
+    if ((yield* reading.need(1)) && (reading.next[0] === "{" || (isList && reading.next[0] === "]")))
+      return yield* reading.namedJsons([end], false, isList);
     for (let count = 0; ; count++) {
       yield* reading.run(/[\s,[\]]/);
       if (count > 0 && (yield* reading.literal([end])) !== undefined) return;

@@ -12,8 +12,12 @@ export const phi: Family = {
   systemTools: true,
   begins: [begin, "functools"],
   *call(mark, reading) {
-    if (mark === "functools" && (yield* reading.literal(["["])) === undefined) return reading.fail();
-    yield* reading.namedJsons([end]);
+    // The word alone is text.
+    const isBegun = mark === "functools";
+    if (isBegun && (yield* reading.literal(["["])) === undefined) return reading.fail();
+    if (isBegun) yield* reading.blanks();
+    if (isBegun && (!(yield* reading.need(1)) || reading.next[0] !== "{")) return reading.fail();
+    yield* reading.namedJsons([end], false, isBegun);
   },
   structure: (tools, parallel) => ({
     trigger: begin,

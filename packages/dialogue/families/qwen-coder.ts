@@ -10,12 +10,22 @@ const parameter = {
   close: "\n</parameter>\n",
   between: "",
   texts: "bare",
+  without: ["\n<parameter=", "\n</function>"],
 } as const;
+
+/** Models leave out what closes a parameter. */
+const valueEnds = [
+  { mark: "</parameter>", before: ["<parameter=", "</function>", begin, end] },
+  { mark: "\n<parameter=", stays: true },
+  { mark: "\n</function>", before: ["<function=", begin, end], stays: true },
+];
 
 /** Reads functions up to the block's end. The block's own marks may be left out. */
 function* call(mark: string, reading: Reading): Steps<void> {
   if (mark === begin) {
     yield* reading.blanks();
+    // Some replies fall back to the form of Qwen 3.
+    if ((yield* reading.need(1)) && reading.next[0] === "{") return yield* reading.namedJsons([end]);
     if ((yield* reading.literal(["<function="])) === undefined) return reading.fail();
   }
   const name = yield* reading.name();
@@ -27,7 +37,7 @@ function* call(mark: string, reading: Reading): Steps<void> {
     if (next === undefined) return reading.fail();
     if (next === "</function>") break;
     const key = yield* reading.textUntil(">");
-    if (key === undefined || !(yield* made.valueUntil(key, ["</parameter>"], true))) return;
+    if (key === undefined || !(yield* made.valueUntil(key, valueEnds, true))) return;
   }
   made.end();
   yield* reading.blanks();

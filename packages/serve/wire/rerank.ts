@@ -38,7 +38,7 @@ function readRerank(given: unknown, limits: RequestLimits) {
       ...(body.return_documents === true ? { document: { text: texts[index] } } : {}),
     })),
   });
-  return { query: body.query, texts, answer };
+  return { asked: body.model, query: body.query, texts, answer };
 }
 
 /** Reads a request to an embedding model or a cross encoder. */
@@ -54,7 +54,8 @@ export async function prepareRanked(
 
 /** Reads a request to a text model: its embeddings are compared, where it has some. */
 export async function prepareRerank(given: unknown, model: ServedModel, limits: RequestLimits): Promise<Answering> {
-  const { query, texts, answer } = readRerank(given, limits);
+  const { asked: name, query, texts, answer } = readRerank(given, limits);
+  model.requireName(name);
   const { embed } = model.engine;
   if (embed === undefined)
     throw badField(
