@@ -70,11 +70,14 @@ function withoutSubgroups(code: string, size: number): string {
     const before = replaced.slice(0, call.index);
     replaced = `${before}imagined${call[1]}_${typeOf(before, value)}(${replaced.slice(begin)}`;
   }
+  const lane = /@builtin\(subgroup_invocation_id\) (\w+): u32,?/.exec(replaced);
+  replaced = replaced.replace(lane?.[0] ?? "", "");
   const [, local] = /@builtin\(local_invocation_index\) (\w+): u32/.exec(replaced)!;
   const body = replaced.indexOf(") {", replaced.lastIndexOf("@builtin(")) + 3;
   const threads = Number(/@workgroup_size\((\d+)\)/.exec(replaced)![1]);
   if (threads % size !== 0) throw new Error(`a workgroup of ${threads} is not divided into subgroups of ${size}`);
-  return `${replaced.slice(0, body)} invocation = ${local}; ${replaced.slice(body)}${functionsFor(size, threads)}`;
+  const begin = `invocation = ${local}; ${lane === null ? "" : `let ${lane[1]} = ${local} % ${size}u;`}`;
+  return `${replaced.slice(0, body)} ${begin} ${replaced.slice(body)}${functionsFor(size, threads)}`;
 }
 
 /** The machine's GPU with subgroups of a size, and without matrices of them. */
