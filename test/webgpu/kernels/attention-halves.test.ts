@@ -96,6 +96,15 @@ describe.skipIf(noWebgpu !== undefined)("Attention in float16 on WebGPU", () => 
     expect(await problemOf(given, 0.05)).toBe("");
   });
 
+  test("queries that a small scale would make subnormal", async () => {
+    const attrs = { is_causal: 1, scale: float(2 ** -13) };
+    const given = call({ ...small, size: 64, attrs }, [100], (input, number, row) => {
+      if (input === 0) return 0.4;
+      return input === 1 ? 600 * Math.sin(row) : number;
+    });
+    expect(await problemOf(given)).toBe("");
+  });
+
   test("keys that weigh little beside one, and much together, where subnormal numbers are zero", async () => {
     const given = call({ ...small, size: 64, capacity: 1024 }, [1024], (input, _, row) => {
       if (input === 1) return row === 0 ? 1.25 : 0;

@@ -8,6 +8,8 @@ import type { View } from "../../../src/tensor/view.js";
 import { noWebgpu } from "../../support/backends.js";
 import { keepDevice } from "../../support/device.js";
 import { offeringGpu, PlacedSession } from "../../support/gpu.js";
+import { gpuWithSubgroups } from "../../support/imagined-subgroups.js";
+import { soak } from "../../support/soak.js";
 import { differenceOf, integers, type OneNode, randomFrom, randomNumbers } from "./one-node.js";
 
 interface Form {
@@ -226,6 +228,20 @@ describe.skipIf(noWebgpu !== undefined)("CachedAttention on WebGPU", () => {
     };
     const steps = [...tokens, ...longer];
     expect(await problemsOf({ ...form, options: { webgpu: { subgroups: false } } }, steps)).toEqual([]);
+  });
+
+  test.each([8, 32, 64])("in subgroups of %i", async (size) => {
+    const place = PlacedSession.place(gpuWithSubgroups(size));
+    const options = { webgpu: { subgroupMatrices: false } };
+    const own = { packed: true, constant: true, options, place, kernels: ["attention\\w+"] } as const;
+    const forms: readonly Form[] = [
+      { ...own, type: "float32", size: 128, heads: 2, shared: 1, pairs: 64, norm: true },
+      { ...own, type: "float32", size: 20, heads: 14, shared: 2, pairs: 10, norm: true, sinks: true },
+      { ...own, type: "float16", size: 64, heads: 8, shared: 1, pairs: 32, sinks: true, byHead: false },
+      { ...own, type: "float32", size: 160, heads: 3, shared: 3, norm: true, attrs: { left_window_size: 9 } },
+    ];
+    const steps = soak ? [...tokens, ...longer, ...prompts] : [tokens[1], longer[1], prompts[1]];
+    for (const form of soak ? forms : forms.slice(1, 3)) expect(await problemsOf(form, steps)).toEqual([]);
   });
 
   test("a circular cache that went round", async () => {

@@ -6,6 +6,8 @@ import type { ElementType } from "../../../src/tensor/element-type.js";
 import { View } from "../../../src/tensor/view.js";
 import { noWebgpu } from "../../support/backends.js";
 import { keepDevice } from "../../support/device.js";
+import { PlacedSession } from "../../support/gpu.js";
+import { gpuWithSubgroups } from "../../support/imagined-subgroups.js";
 import { soak } from "../../support/soak.js";
 import { differenceOf, type OneNode, randomFrom, randomNumbers } from "./one-node.js";
 
@@ -112,6 +114,16 @@ describe.skipIf(noWebgpu !== undefined)("experts on WebGPU", () => {
     for (let seed = 0; seed < (soak ? 200 : 24); seed++) {
       const { call, tolerance, byKernels } = callOf(seed);
       const difference = await differenceOf(call, byKernels, tolerance);
+      expect(difference, `seed ${seed}: ${call.op} ${JSON.stringify(call.attrs)}`).toBe("");
+    }
+  });
+
+  test.each([32, 64])("calls at random in subgroups of %i", async (size) => {
+    const place = PlacedSession.place(gpuWithSubgroups(size));
+    const options = { webgpu: { subgroupMatrices: false } };
+    for (let seed = 0; seed < (soak ? 60 : 12); seed++) {
+      const { call, tolerance, byKernels } = callOf(seed);
+      const difference = await differenceOf(call, byKernels, tolerance, options, place);
       expect(difference, `seed ${seed}: ${call.op} ${JSON.stringify(call.attrs)}`).toBe("");
     }
   });

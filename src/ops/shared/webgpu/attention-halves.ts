@@ -82,9 +82,12 @@ function sizesFor(work: AttentionWork, device: DeviceTraits): HalvesSizes | unde
 const letters = ["x", "y", "z", "w"] as const;
 const pair = (words: string): string => `bitcast<vec2<f16>>(${words})`;
 
-/** The scale in two parts: queries are multiplied by a power of two, which rounds nothing, and scores by the rest. */
+/** The least power of two that queries are multiplied by: numbers that it makes subnormal are small beside others. What float16 cannot hold then is computed anew. */
+const leastPower = -8;
+
+/** The scale in two parts: queries are multiplied by a power of two, which rounds no numbers but subnormal ones, and scores by the rest. */
 export function scaleInHalves(scale: number): Readonly<Record<"power" | "rest", Parameter>> {
-  const power = 2 ** Math.max(-14, Math.min(15, Math.floor(Math.log2(Math.abs(scale) || 1))));
+  const power = 2 ** Math.max(leastPower, Math.min(15, Math.floor(Math.log2(Math.abs(scale) || 1))));
   return { power: { float: power }, rest: { float: scale / power } };
 }
 
