@@ -21,7 +21,7 @@ import {
   rowsInRun,
   type SequenceRows,
 } from "./paged-batch.js";
-import { applyPolicy, checkBudget, type EvictionPolicy, rowsInBlocks } from "./eviction.js";
+import type { EvictionPolicy } from "./eviction.js";
 import { packedInput, pageInputs, stateInput, sumsName } from "#insitu/rewrite/page-names.js";
 import { checkEntries, type PagedEntry, type RunEntry } from "./run-entries.js";
 import { addSums, rowsBefore } from "./run-results.js";
@@ -306,6 +306,7 @@ export class PagedState {
   }
 
   async #evict(sequence: Sequence, policy: EvictionPolicy, budget: number, exact: boolean): Promise<Evicted> {
+    const { applyPolicy, checkBudget, rowsInBlocks } = await import("./eviction.js");
     sequence.live("evict");
     this.#checks.requirePositions("evict");
     const { length } = sequence;
