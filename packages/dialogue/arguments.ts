@@ -1,5 +1,6 @@
 /** Arguments that a model writes one by one, between marks, as one JSON object: texts as they come, other values once they are whole. */
-import { insideString, jsonOf } from "./argument-types.js";
+import { insideString } from "./argument-types.js";
+import { jsonOf } from "./value-json.js";
 import { looseJson } from "./loose-values.js";
 import type { Reading, Steps, TextEnd } from "./reading.js";
 

@@ -1,5 +1,6 @@
 /** Values that are nearly JSON, as Python and some families write them: other quotes, bare names, True and None. What is told is JSON. */
-import { insideString, jsonOf } from "./argument-types.js";
+import { insideString } from "./argument-types.js";
+import { jsonOf } from "./value-json.js";
 import { Reading, type Steps } from "./reading.js";
 
 /** How deep values may lie in one another. */
