@@ -244,12 +244,15 @@ export class PagedLayout implements Layout, TextBlocks {
   #entryOf({ text, tokens, over }: StepPart): Pick<PagedPart, "sequence" | "tokens" | "position" | "rows"> {
     const { context } = text;
     const { sequence } = context.rows as PagedRows;
-    const offset = context.isLong ? this.#decoder.longTexts!.offset : 0;
+    const { offset = Infinity } = this.#decoder.longTexts ?? {};
+    const position = over?.position ?? sequence.position;
+    // Positions that no short text has are those of long ones, where a text slides.
+    const isFurther = context.isLong || position + (tokens === "drawn" ? 1 : tokens.length) > offset;
     return {
       sequence,
       tokens: tokens === "drawn" ? 1 : tokens,
-      ...(offset > 0 && { position: sequence.position + offset }),
-      ...(over && { position: over.position + offset, rows: over.rows }),
+      ...((over !== undefined || isFurther) && { position: position + (isFurther ? offset : 0) }),
+      ...(over && { rows: over.rows }),
     };
   }
 

@@ -241,6 +241,22 @@ describe.each([
     await lm.release();
   });
 
+  test("a short text that slides to positions of long ones is the same on pages", async () => {
+    const context = 24;
+    const [linear, paged] = [await load({ context }), await load({ context, cache: "paged", blockSize: 4 })];
+    const how = { ...greedy, maxTokens: 70, whenFull: "slide" } as const;
+    const texts = [linear, paged].map(async (lm) => {
+      const steps: number[][] = [];
+      for await (const { token, logprob } of lm.generate(words.slice(0, 20), how)) steps.push([token, logprob!]);
+      return steps;
+    });
+    const [expected, actual] = await Promise.all(texts);
+    expect(actual.map(([token]) => token)).toEqual(expected.map(([token]) => token));
+    for (const [at, [, logprob]] of actual.entries())
+      expect(Math.abs(logprob - expected[at][1])).toBeLessThan(tolerance);
+    await Promise.all([linear.release(), paged.release()]);
+  });
+
   test("one that is left in the middle of its prompt; saved ones; samples", async () => {
     const lm = await load({ cache: "paged", context: 64, blockSize: 4, chunk: 6 });
     const stop = new AbortController();
