@@ -13,6 +13,12 @@ interface Permuted {
   readonly order: readonly number[];
 }
 
+/** What makes a value: an output of a node. */
+interface Maker {
+  readonly node: Node;
+  readonly at: number;
+}
+
 /** What a node's output is a permutation of; undefined for others. */
 export function permutedBy(node: Node, at: number, rank: number): Permuted | undefined {
   const { permutes } = node.op;
@@ -29,18 +35,24 @@ export function liesAlike(shape: readonly number[], order: readonly number[]): b
 
 /** True if the program overwrites nothing in place that its own steps have made: all that is written are inputs. */
 export function overwritesNothingOfItsOwn({ inPlace }: Plan, nodes: readonly Node[]): boolean {
-  const makers = new Map<Value, { readonly node: Node; readonly at: number }>();
+  const makers = new Map<Value, Maker>();
   for (const node of nodes)
     node.outputs.forEach((value, at) => {
       if (value !== undefined) makers.set(value, { node, at });
     });
-  const isMade = (value: Value): boolean => {
-    const past = inPlace.get(value);
-    if (past !== undefined) return isMade(past);
-    const maker = makers.get(value);
-    if (maker === undefined) return false;
-    const effect = effectOf(maker.node, maker.at);
-    return effect?.kind === "view" ? isMade(effect.sources[0]) : true;
+  // Chains of views are as long as files make them.
+  const given = new Set<Value>();
+  const isMade = (written: Value): boolean => {
+    let value: Value | undefined = written;
+    while (value !== undefined && !given.has(value)) {
+      given.add(value);
+      const past: Value | undefined = inPlace.get(value);
+      const maker: Maker | undefined = past === undefined ? makers.get(value) : undefined;
+      const effect: ReturnType<typeof effectOf> = maker === undefined ? undefined : effectOf(maker.node, maker.at);
+      if (maker !== undefined && effect?.kind !== "view") return true;
+      value = past ?? effect?.sources[0];
+    }
+    return false;
   };
   return ![...inPlace.values()].some(isMade);
 }

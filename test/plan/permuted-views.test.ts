@@ -7,6 +7,11 @@ import type { ModelNode } from "../../src/onnx/model.js";
 import { writeModel } from "../../src/onnx/write.js";
 import { Tensor } from "../../src/tensor/tensor.js";
 import { seededRandom } from "../../src/graph/call.js";
+import { makePlan } from "../../src/plan/plan.js";
+import { compileProgram } from "../../src/plan/program.js";
+import { preparedGraphOf } from "../../src/session/load.js";
+import { readModel } from "../../src/onnx/read.js";
+import { bombs } from "../hostile/bombs.js";
 import { soak } from "../support/soak.js";
 
 interface Numbers {
@@ -115,4 +120,14 @@ test("a decoder's run of one token moves nothing for its heads", async () => {
   };
   // The last step takes the buffer over, and the result has one of its own: what is left is what was moved.
   expect([await transposes(1), await transposes(3)]).toEqual([0, 1]);
+});
+
+test("a write behind a chain of views that is longer than a stack is deep", () => {
+  const { build } = bombs.find(({ name }) => name === "views: Reshape before a scatter")!;
+  const plan = makePlan(preparedGraphOf(readModel(build(20_000))).graph);
+  const facts = plan.graph.inputs.map(({ fact }) => ({
+    type: fact!.type,
+    shape: fact!.shape!.map((dim) => (typeof dim === "number" ? dim : 2)),
+  }));
+  expect(compileProgram(plan, facts).steps).toHaveLength(plan.graph.nodes.length);
 });
