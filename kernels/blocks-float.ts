@@ -9,7 +9,7 @@ import { addTile, weave } from "./matmul";
 import { MatMulBlocks } from "./matmul-blocks";
 import { DEPTH, startSums, storeSums } from "./panels";
 import { paddedLength } from "./quantize-rows";
-import { fma, sum, zero } from "./simd";
+import { fma, interleaveHigh, interleaveLow, sum, zero } from "./simd";
 
 const ROWS: i32 = 128; // of a block of a
 const SPAN: i32 = 1024; // elements of a panel: long pieces of the rows of weights are read
@@ -103,18 +103,6 @@ function lowFour(eight: v128): v128 {
 @inline
 function highFour(eight: v128): v128 {
   return f32x4.convert_i32x4_s(i32x4.extend_high_i16x8_s(eight));
-}
-
-// @ts-ignore: decorator
-@inline
-function interleaveLow(a: v128, b: v128): v128 {
-  return v128.shuffle<i8>(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-}
-
-// @ts-ignore: decorator
-@inline
-function interleaveHigh(a: v128, b: v128): v128 {
-  return v128.shuffle<i8>(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
 }
 
 // @ts-ignore: decorator

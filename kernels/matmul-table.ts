@@ -5,7 +5,7 @@
 import { FLOAT32 } from "./codes";
 import { readOne, readRow, widthOf } from "./float-types";
 import { shareStart } from "./share";
-import { fma, sum, zero } from "./simd";
+import { fma, interleaveHigh, interleaveLow, sum, sums, zero } from "./simd";
 
 /** MatMulBnb4: c = a · table[b]ᵀ, each block times its scale. */
 @unmanaged
@@ -79,13 +79,13 @@ function lookUp(job: MatMulTable, column: i32, target: usize): void {
     for (; w < end; w += 8, target += 64) {
       const q = v128.load64_zero(w);
       const upper = i8x16.shr_u(q, 4), lower = v128.and(q, low);
-      const index = v128.shuffle<i8>(upper, lower, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+      const index = interleaveLow(upper, lower);
       const e = i8x16.swizzle(first, index), f = i8x16.swizzle(second, index);
       const g = i8x16.swizzle(third, index), h = i8x16.swizzle(fourth, index);
-      const efLow = v128.shuffle<i8>(e, f, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-      const efHigh = v128.shuffle<i8>(e, f, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
-      const ghLow = v128.shuffle<i8>(g, h, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-      const ghHigh = v128.shuffle<i8>(g, h, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+      const efLow = interleaveLow(e, f);
+      const efHigh = interleaveHigh(e, f);
+      const ghLow = interleaveLow(g, h);
+      const ghHigh = interleaveHigh(g, h);
       v128.store(target, f32x4.mul(scale, v128.shuffle<i16>(efLow, ghLow, 0, 8, 1, 9, 2, 10, 3, 11)));
       v128.store(target, f32x4.mul(scale, v128.shuffle<i16>(efLow, ghLow, 4, 12, 5, 13, 6, 14, 7, 15)), 16);
       v128.store(target, f32x4.mul(scale, v128.shuffle<i16>(efHigh, ghHigh, 0, 8, 1, 9, 2, 10, 3, 11)), 32);
@@ -122,16 +122,5 @@ function dotFour(x: usize, bytes: usize, y: usize): v128 {
     g = fma(v128.load(row), one, g);
     h = fma(v128.load(row, 16), other, h);
   }
-  return fourSums(f32x4.add(a, b), f32x4.add(c, d), f32x4.add(e, f), f32x4.add(g, h));
-}
-
-/** The sums of four vectors, each in the order of `sum`. */
-// @ts-ignore: decorator
-@inline
-function fourSums(a: v128, b: v128, c: v128, d: v128): v128 {
-  return f32x4.replace_lane(
-    f32x4.replace_lane(f32x4.replace_lane(f32x4.splat(sum(a)), 1, sum(b)), 2, sum(c)),
-    3,
-    sum(d),
-  );
+  return sums(f32x4.add(a, b), f32x4.add(c, d), f32x4.add(e, f), f32x4.add(g, h));
 }

@@ -35,6 +35,20 @@ export function sums(a: v128, b: v128, c: v128, d: v128): v128 {
   return f32x4.add(v128.shuffle<i64>(ab, cd, 0, 2), v128.shuffle<i64>(ab, cd, 1, 3));
 }
 
+/** Bytes of two vectors in turn: the first eight of each. */
+// @ts-ignore: decorator
+@inline
+export function interleaveLow(a: v128, b: v128): v128 {
+  return v128.shuffle<i8>(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+}
+
+/** The last eight of each. */
+// @ts-ignore: decorator
+@inline
+export function interleaveHigh(a: v128, b: v128): v128 {
+  return v128.shuffle<i8>(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+}
+
 /** The largest of the four lanes. */
 // @ts-ignore: decorator
 @inline

@@ -197,7 +197,7 @@ export async function modelsPage(library) {
     "",
     "`npx insitu check` names file, node and reason. Not supported: decoders in several files that run in turn (`decoder.pipeline`); caches of float8; experts of FP4 and MXFP4;",
     "onnxruntime's PagedAttention with latent or quantized caches. On linear caches only: quantized caches of GroupQueryAttention, files with a batch of",
-    "one. `bnb4` variants have kernels on WASM alone, and take twice as long as `q4`.",
+    "one. `bnb4` variants have kernels on WASM alone, and are slower than `q4`.",
     "",
     "## onnxruntime-genai's model builder",
     "",

@@ -91,6 +91,11 @@ function rewritten(model: Model, options: RewriteOptions, looked?: Looked): Rewr
   checkFlag("option keepMask", keepMask);
   checkFlag("option shortTexts", options.shortTexts);
   checkFlag("option rowsByPosition", options.rowsByPosition);
+  if (options.shortTexts === true && options.rowsByPosition === true)
+    throw new InsituError(
+      "invalid-argument",
+      "options shortTexts and rowsByPosition exclude each other: give one of them",
+    );
   const prepared = looked?.prepared ?? prepareModel(withTables(model, options), opset, mayOnlyContinue);
   const foreign = new Set<string>();
   for (let graph = looked?.graph; ; graph = undefined) {

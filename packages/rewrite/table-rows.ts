@@ -40,7 +40,7 @@ export function chooseRows(
     if (positions === undefined || shape?.length !== 2 || type !== "int64")
       throw new InsituError(
         "invalid-graph",
-        `RotaryEmbedding "${node.name || node.outputs[0]}": it looks up rotary tables for short and for long texts, and its positions are not int64 [batch, sequence]`,
+        `RotaryEmbedding "${node.name || node.outputs[0]}": it looks up rotary tables for short and for long texts, and its positions are not int64 [batch, sequence], one for each token: export it with position_ids of that shape`,
       );
     edit.replace(node.outputs[0], () => {
       const rows = tableRows(edit, positions.name, tables);
