@@ -31,7 +31,8 @@ type StillWanted = () => void;
 /** Takes turns until something is there. Events are served between them; waiting for a device serves them too. */
 async function until(engine: TokenEngine, isThere: () => boolean, stillWanted: StillWanted): Promise<void> {
   for (let idle = 0; !isThere();) {
-    if (!engine.layout.goesAhead || idle > 0) await pause();
+    // Who took a token in the last turn asks for the next one meanwhile, and has a part in the same step.
+    if (!engine.layout.goesAhead || engine.texts.size > 1 || idle > 0) await pause();
     stillWanted();
     idle = (await engine.advance()) ? 0 : idle + 1;
     // Texts that nobody takes the tokens of have what this one waits for.
@@ -43,19 +44,23 @@ async function until(engine: TokenEngine, isThere: () => boolean, stillWanted: S
   }
 }
 
+/** How many wait for a token of a text, or of any of those that are made together: while somebody does, all of these go on. */
+export class Pulls {
+  count = 0;
+}
+
 /** What was told of a text and not taken yet. */
 class Told implements TextListener {
-  readonly #ahead: number;
+  readonly pulls: Pulls;
   readonly tokens: PulledToken[] = [];
-  pulls = 0;
   error: Error | undefined;
 
-  constructor(ahead: number) {
-    this.#ahead = ahead;
+  constructor(pulls: Pulls) {
+    this.pulls = pulls;
   }
 
   get isAsking(): boolean {
-    return this.pulls > 0 || this.tokens.length < this.#ahead;
+    return this.pulls.count > 0;
   }
 
   token(made: MadeToken): undefined {
@@ -82,11 +87,17 @@ export class PulledText {
   readonly #told: Told;
   readonly text: MadeText;
 
-  /** `ahead`: tokens that may be there before they are asked for. */
-  constructor(engine: TokenEngine, ask: TextAsk, context: Context, stillWanted: StillWanted, ahead = 0) {
+  /** `pulls`: of all texts that are made together with it. */
+  constructor(
+    engine: TokenEngine,
+    ask: TextAsk,
+    context: Context,
+    stillWanted: StillWanted,
+    pulls: Pulls = new Pulls(),
+  ) {
     this.#engine = engine;
     this.#stillWanted = stillWanted;
-    this.#told = new Told(ahead);
+    this.#told = new Told(pulls);
     const text = new MadeText(ask, ownerOf(), context, this.#told, engine.layout);
     this.text = text;
     engine.add(text);
@@ -106,11 +117,11 @@ export class PulledText {
   /** The next token; undefined behind the last. Throws what the text failed with. */
   async next(): Promise<PulledToken | undefined> {
     const told = this.#told;
-    told.pulls++;
+    told.pulls.count++;
     try {
       await until(this.#engine, () => told.tokens.length > 0 || this.text.isOver, this.#stillWanted);
     } finally {
-      told.pulls--;
+      told.pulls.count--;
     }
     const next = told.tokens.shift();
     if (next === undefined && told.error !== undefined) throw told.error;

@@ -2,7 +2,7 @@
 import type { TakenConstraint } from "#insitu/choice/constraint.js";
 import type { Context } from "../engine/context.js";
 import { contextFull } from "../engine/ending.js";
-import { PulledText } from "../engine/pulled-text.js";
+import { PulledText, Pulls } from "../engine/pulled-text.js";
 import {
   finishReasons,
   type FinishReason,
@@ -52,12 +52,13 @@ export async function* generateBatch(
     if (longest > room) throw contextFull(room);
     const { seed } = options.sampling;
     if (options.constraint !== undefined) for (const _ of prompts) constraints.push(await options.constraint());
+    const pulls = new Pulls();
     for (const [sample, prompt] of prompts.entries()) {
       const context = contexts[sample];
       context.share(prompt.slice(0, -1));
       const sampling = { ...options.sampling, seed: seed + sample };
       const ask = { ...options, prompt, sampling, constraint: constraints[sample]?.rule, decoder: maker.decoder };
-      all.push(new PulledText(maker.engine, ask, context, () => options.signal?.throwIfAborted(), 1));
+      all.push(new PulledText(maker.engine, ask, context, () => options.signal?.throwIfAborted(), pulls));
     }
     going = all.map((text, sample) => ({ sample, text }));
     while (going.length > 0) {
