@@ -117,7 +117,11 @@ export class TokenDrawer {
       );
     const feeds = {
       ...this.#decoder.feedsOf(state, step),
-      ...(from === undefined ? {} : { input_ids: isAsLeft ? this.#left!.tokens : this.#compose(step, from) }),
+      ...(isAsLeft
+        ? { input_ids: this.#left!.tokens }
+        : isEachAlone(step)
+          ? { input_ids: this.#compose(step, from) }
+          : {}),
       ...this.#commonOf(drawings),
       ...(left.seen === undefined ? {} : { [samplingInputs.seen]: this.#seenBefore(isAsLeft, drawings) }),
       ...(rows.length === 0 ? {} : { [hostRows]: rowsTensor(rows) }),
@@ -159,21 +163,22 @@ export class TokenDrawer {
     return { tokens, seen: this.#slots.take(this, samplingInputs.seen, [rows, seenWords(this.#vocabulary)]) };
   }
 
-  /** The tokens of a run, some of which the last one drew, put together on the device. */
-  #compose({ tokens }: DecoderStep, from: readonly (number | undefined)[]): Tensor {
+  /** The tokens of a run, some of which the last one drew, put together where a run of as many leaves its own: programs find them in one place. */
+  #compose({ tokens }: DecoderStep, from?: readonly (number | undefined)[]): Tensor {
     const drawn = this.#left;
     const named = tokens.map(([token]) => token);
-    const wrong = named.find((token, at) => from[at] === undefined && !(token >= 0 && token < this.#vocabulary));
+    const wrong = named.find((token, at) => from?.[at] === undefined && !(token >= 0 && token < this.#vocabulary));
     if (wrong !== undefined)
       throw new InsituError("invalid-argument", `a token must be from 0 to ${this.#vocabulary - 1}, got ${wrong}`);
-    const target = this.#slots.take(this, "input_ids", [from.length, 1], [0, this.#vocabulary - 1], "composed");
-    const host = int64(named, [from.length, 1]);
+    const count = named.length;
+    const target = this.#slots.take(this, "input_ids", [count, 1], [0, this.#vocabulary - 1]);
+    const host = int64(named, [count, 1]);
     const pieces = [];
-    for (let at = 0; at < from.length;) {
-      const [start, row] = [at, from[at]];
+    for (let at = 0; at < count;) {
+      const [start, row] = [at, from?.[at]];
       // What lies side by side on both ends is one copy.
       do at++;
-      while (at < from.length && from[at] === (row === undefined ? undefined : row + at - start));
+      while (at < count && from?.[at] === (row === undefined ? undefined : row + at - start));
       pieces.push({
         from: row === undefined ? host : drawn!.tokens,
         start: row ?? start,
@@ -217,6 +222,9 @@ function logitsIn(tensor: Tensor, rows: readonly number[], all: number): Logits 
   const places = Array.from({ length: all }, (_, row) => rows.indexOf(row));
   return new Logits(floatsOf(tensor), count, vocabulary, places);
 }
+
+/** True if every token is a sample of its own. */
+const isEachAlone = ({ tokens }: DecoderStep): boolean => tokens.every(({ length }) => length === 1);
 
 const isPenalized = (drawings: readonly OneDrawing[]): boolean =>
   drawings.some(({ options }) => options.repetitionPenalty !== 1);

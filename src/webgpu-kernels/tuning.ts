@@ -167,8 +167,8 @@ export const tuningFor = ({ vendor, architecture }: Pick<GPUAdapterInfo, "vendor
 
 /** What the backend keeps, and how long. Of the host's, the same for every device. */
 export const keeping = {
-  /** Programs of one model: a server's runs come in some sixty shapes, and binding one anew takes milliseconds; each holds bind groups. Not measured. */
-  mostPrograms: 64,
+  /** Programs of one model: a server's runs come in some eighty shapes, and binding one anew takes 20 ms; each holds bind groups. H200. */
+  mostPrograms: 128,
   /** Programs bound to caches in different places, each: more conversations take turns without being bound anew, which takes milliseconds; each holds bind groups. Not measured. */
   mostBound: 16,
   /** Milliseconds that a device without sessions waits for the next one, with its pipelines. Half a second is less than a busy machine takes to read the next model. */
@@ -180,6 +180,8 @@ export const keeping = {
   mostInARow: 2,
   /** Bytes of an upload that is compared with the one before, to be spared where it is the same. Comparing costs the host less than a write up to here. Not measured. */
   mostComparedBytes: 256,
+  /** Bytes that are put aside where copies read what they write: beyond, shaders copy with memory of their own. Tokens of a run take some hundred. Not measured. */
+  mostWaitingBytes: 65_536,
   /** Steps that others are recorded like: a decoder has some ten kinds in each program. More hold more text of shaders. Not measured. */
   mostLikeSteps: 2048,
   /** Bytes of memory that is mapped in vain, and runs of a series up to which it is: series come in many lengths. Not measured. */

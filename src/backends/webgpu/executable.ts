@@ -20,6 +20,7 @@ import type { CacheRequest, Executable, MemoryUse, Move, Transfer } from "../bac
 import { bindProgram, foresee } from "./binding.js";
 import { keeping } from "../../webgpu-kernels/tuning.js";
 import type { BoundRun } from "./bound-run.js";
+import { byteMovesOf, moveBytes } from "./byte-moves.js";
 import { type DevicePlace, devicePlace, isDevicePlace } from "./buffers.js";
 import { copyDispatch, endOf } from "./copies.js";
 import { download } from "./landing.js";
@@ -103,15 +104,20 @@ export class WebgpuExecutable implements Executable {
     const given = moves.map(({ from, to }) => ({ from: from instanceof View ? cloneView(from) : from, to }));
     for (const { from, to } of given) if (to instanceof View) copyView(hostView(from), to);
     const left = given.filter(({ from, to }) => !(to instanceof View) && !samePlace(from, to));
+    if (left.length === 0) return;
+    const bytes = byteMovesOf(left);
     // What no shader can copy is refused before anything is asked of the device.
-    for (const { from, to } of left) copyOf(from, to, this.#session.mostWorkgroups);
-    if (left.length > 0) this.#session.enqueueCopy(() => this.#move(left));
+    if (bytes === undefined) for (const { from, to } of left) copyOf(from, to, this.#session.mostWorkgroups);
+    this.#session.enqueueCopy(async () => {
+      await this.#session.memory.settle();
+      if (bytes === undefined) await this.#move(left);
+      else moveBytes(this.#session, bytes);
+    });
   }
 
   /** All moves as if at once: where a source is also a target, sources are read before the first is written. */
   async #move(moves: readonly Move[]): Promise<void> {
     const { memory } = this.#session;
-    await memory.settle();
     const targets = new Set(moves.map(({ to }) => to.buffer));
     const temporary = [];
     const ready: Move[] = [];

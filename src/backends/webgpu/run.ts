@@ -14,6 +14,7 @@ import { bytesIn, coversStorage, View } from "../../tensor/view.js";
 import { type Environment, runBody, runDynamically } from "../body.js";
 import { type Action, type BoundDispatch, type BoundRun, forgetSent, type HostRange, type Sent } from "./bound-run.js";
 import type { DeviceBuffer, DevicePlace } from "./buffers.js";
+import { startOf } from "./byte-moves.js";
 import { download, type OpenLanding } from "./landing.js";
 import { copyDispatch, endOf } from "./copies.js";
 import { DispatchPass, type WebgpuSession } from "./session.js";
@@ -279,9 +280,6 @@ class Running {
     this.#waiting = [];
   }
 }
-
-/** The first byte of a place of whole words. */
-const startOf = ({ offset, byteLength, size }: DevicePlace): number => (offset * byteLength) / size;
 
 function copyWhole({ device }: WebgpuSession, from: DeviceBuffer, to: DeviceBuffer): void {
   device.submit((encoder) => encoder.copyBufferToBuffer(from.gpu, 0, to.gpu, 0, from.bytes));
