@@ -26,24 +26,44 @@ const mostTexts = 64;
 const shortPrompt = 5;
 
 /**
- * The usual steps, each as the lengths of the prompts that are read at once, in the order in which most texts need them: one text, as many tokens as one
- * run reads, of one prompt and of several, then numbers of texts, and shorter prompts.
+ * The usual steps, each as the lengths of the prompts that are read at once, in the order in which most texts need them: first the largest, so that memory
+ * in between grows no more and what is bound to it stays so; one text, as many tokens as one run reads, of one prompt and of several, numbers of
+ * texts, shorter prompts, and last, for each number of sequences that runs are filled up to, the other numbers of tokens.
  */
 export function usualSteps({ texts, tokens, context }: StepBounds): readonly (readonly number[])[] {
   const longest = Math.max(1, Math.min(tokens, context - 1));
   const prompts = usualCounts(longest - 1);
-  const several = usualCounts(Math.min(texts, tokens, mostTexts)).slice(1);
-  // Of each number of sequences one run that reads as many tokens as a run does.
-  const largest = several.filter((count) => usualSequences(count + 1) > usualSequences(count));
-  const stepOf = (count: number, most: number): readonly number[] =>
-    new Array<number>(count).fill(Math.min(most, Math.floor(tokens / count), longest));
-  return [
+  const most = Math.min(texts, tokens, mostTexts);
+  const several = usualCounts(most).slice(1);
+  // Of each number of sequences that runs are filled up to one run that reads as many tokens as a run does.
+  const largest = several.filter(
+    (count) => count === several.at(-1) || usualSequences(count + 1) > usualSequences(count),
+  );
+  const stepOf = (count: number, length: number): readonly number[] =>
+    new Array<number>(count).fill(Math.min(length, Math.floor(tokens / count), longest));
+  /** Prompts of so many tokens in all, as many as a run has at most that is filled up like one of `count`. */
+  const mixedOf = (count: number, all: number): readonly number[] =>
+    Array.from({ length: count }, (_, at) => Math.floor((all + at) / count));
+  const steps = [
+    ...largest.slice(-1).map((count) => stepOf(count, longest)),
     [1],
     ...(longest > 1 ? [[longest]] : []),
+    // The first part of a longer prompt: nothing is wanted behind it.
+    ...(context - 1 > longest ? [[Math.min(2 * longest, context - 1)]] : []),
     ...largest.map((count) => stepOf(count, longest)),
     ...several.filter((count) => !largest.includes(count)).map((count) => stepOf(count, shortPrompt)),
     ...prompts.slice(1).map((length) => [length]),
+    ...largest
+      .filter((count) => usualSequences(count) > usualSequences(1))
+      .toReversed()
+      .flatMap((count) =>
+        usualCounts(Math.min(tokens, count * longest))
+          .filter((all) => all > count)
+          .map((all) => mixedOf(count, all)),
+      ),
   ];
+  const seen = new Set<string>();
+  return steps.filter((step) => !seen.has(step.join()) && seen.add(step.join()));
 }
 
 /** All numbers that recur up to this one. */
