@@ -79,12 +79,20 @@ async function timeOf(list) {
   return median(taken);
 }
 
-/** The dispatches of the last step: what comes again, counted from the end. */
+/** The dispatches of the last step that is like the one before it: texts that began later end later, in steps of fewer. */
 function lastStep() {
   const keys = caught.map(({ pipeline: own, given }) => `${own.label} ${given}`);
-  for (let length = layers; 3 * length <= keys.length; length++)
-    if (keys.slice(-length).join() === keys.slice(-2 * length, -length).join()) return caught.slice(-length);
-  throw new Error("the last steps are not alike");
+  const [first] = keys.slice(-1);
+  for (let end = keys.length; end > 2 * layers; end--) {
+    // A step ends with the choice of its tokens.
+    if (keys[end - 1].split(" ")[0] !== first.split(" ")[0]) continue;
+    const before = keys.lastIndexOf(keys[end - 1], end - 2);
+    const length = end - 1 - before;
+    if (length < layers || end < 2 * length) continue;
+    if (keys.slice(end - length, end).join() === keys.slice(end - 2 * length, end - length).join())
+      return caught.slice(end - length, end);
+  }
+  throw new Error("no two steps are alike");
 }
 
 const sizes = { ...shape.sizes, layers, vocabulary, positions: 8192 };
@@ -103,8 +111,12 @@ for (const count of counts) {
   const options = { temperature: 0, ignoreEnd: true, maxTokens: 8 };
   caught = [];
   const texts = count === 1 ? lm.generate(prompts[0], options) : lm.generateBatch(prompts, options);
-  for await (const _ of texts);
-  const list = lastStep();
+  // Caches are there until the last token was taken.
+  let left = count * options.maxTokens;
+  for await (const _ of texts) if (--left === 0) await tell(count, lastStep());
+}
+
+async function tell(count, list) {
   console.log(
     `${count} texts, ${cache}: ${list.length} dispatches${times ? `, ${(await timeOf(list)).toFixed(3)} ms on the GPU` : ""}`,
   );
