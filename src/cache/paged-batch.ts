@@ -104,12 +104,13 @@ export const filledBatch = (sequences: readonly SequenceRows[], columns: number)
 function packed(sequences: readonly SequenceRows[], columns: number, fills: boolean): BatchFeeds {
   const { tokens, positions, slots, last } = tokensOf(sequences, fills ? usualCount : (count) => count);
   const starts = sequences.reduce((all, own) => [...all, all.at(-1)! + rowsOf(own.tokens)], [0]);
-  // Tokens that fill up are those of a sequence without rows.
+  // Tokens that fill up are those of sequences without rows: one each, where all others have no more.
   const isFilled = starts.at(-1)! < tokens.length;
   const isMixed = starts.at(-1)! > sequences.length;
   const least = sequences.length + (isFilled ? 1 : 0);
   const samples = !fills ? least : isMixed ? usualSequences(sequences.length) : usualCount(least);
-  while (starts.length <= samples) starts.push(tokens.length);
+  while (starts.length < samples) starts.push(isMixed ? tokens.length : Math.min(starts.at(-1)! + 1, tokens.length));
+  if (starts.length <= samples) starts.push(tokens.length);
   const none = Array.from({ length: samples - sequences.length }, () => []);
   return {
     tokens,

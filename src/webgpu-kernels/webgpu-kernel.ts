@@ -3,6 +3,7 @@
  * a call, and records the dispatches that do it. It knows no device: buffers, pipelines and passes are the backend's.
  */
 import type { ElementType } from "../tensor/element-type.js";
+import type { Measure } from "./measures.js";
 import type { Tuning } from "./tuning.js";
 import {
   bindKernel,
@@ -78,17 +79,14 @@ export interface Dispatch {
    */
   readonly open?: readonly string[];
   readonly workgroups: readonly [x: number, y?: number, z?: number];
-  /** In which runs it is done; in all where left out. */
-  readonly only?: Range;
+  /** In which runs it is done, in those that lie in all of these; in all runs where left out. */
+  readonly only?: readonly Range[];
 }
 
-/**
- * Runs in which the largest number of an operand, or with `steps` the largest step from one number to the next, lies between two, both of them
- * included. The operand is one that the host knows of.
- */
+/** Runs in which a measure of operands, which the host knows of, lies between two numbers, both of them included. */
 export interface Range {
-  readonly of: Operand;
-  readonly steps?: boolean;
+  readonly of: readonly Operand[];
+  readonly measure: Measure;
   readonly least: number;
   readonly most: number;
 }
@@ -143,6 +141,16 @@ export interface WebgpuRecorder {
   ): OperandForm;
   dispatch(dispatch: Dispatch): void;
 }
+
+/** The same recorder for dispatches that are done in no other runs than these. */
+export const recorderOf = (recorder: WebgpuRecorder, only: readonly Range[]): WebgpuRecorder => ({
+  device: recorder.device,
+  isOnHost: (operand) => recorder.isOnHost(operand),
+  temporary: (bytes) => recorder.temporary(bytes),
+  between: (type, shape) => recorder.between(type, shape),
+  form: (...asked) => recorder.form(...asked),
+  dispatch: (dispatch) => recorder.dispatch({ ...dispatch, only: [...only, ...(dispatch.only ?? [])] }),
+});
 
 /** A kernel, as the backend sees it. */
 export type WebgpuKernel = RecordingKernel<WebgpuRecorder>;

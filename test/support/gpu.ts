@@ -59,6 +59,45 @@ export const infoOf = ({ info }: GPUAdapter): object => ({
 export const offeringGpu = (limits: Partial<Record<keyof GPUSupportedLimits, number>>): (() => Promise<GPU | string>) =>
   adapterOf((adapter) => proxied(adapter, { limits: proxied(adapter.limits, limits) }));
 
+/** A device that adds the name of each dispatch to a list. */
+const listing = (device: GPUDevice, dispatched: string[]): GPUDevice =>
+  proxied(device, {
+    createCommandEncoder: () => {
+      const encoder = device.createCommandEncoder();
+      return proxied(encoder, {
+        beginComputePass: () => {
+          const pass = encoder.beginComputePass();
+          let name = "";
+          return proxied(pass, {
+            setPipeline: (pipeline: GPUComputePipeline) => {
+              name = pipeline.label;
+              pass.setPipeline(pipeline);
+            },
+            dispatchWorkgroups: (x: number, y?: number, z?: number) => {
+              dispatched.push(name);
+              pass.dispatchWorkgroups(x, y, z);
+            },
+          });
+        },
+      });
+    },
+  });
+
+/** A GPU, the machine's own or a changed one, that adds the name of each dispatch to a list. */
+export const listingGpu =
+  (dispatched: string[], from = adapterOf((adapter) => adapter)): (() => Promise<GPU | string>) =>
+  async () => {
+    const gpu = (await from()) as GPU;
+    const requestAdapter = async (options?: GPURequestAdapterOptions): Promise<GPUAdapter | null> => {
+      const adapter = (await gpu.requestAdapter(options))!;
+      return proxied(adapter, {
+        requestDevice: async (descriptor?: GPUDeviceDescriptor) =>
+          listing(await adapter.requestDevice(descriptor), dispatched),
+      });
+    };
+    return { requestAdapter } as GPU;
+  };
+
 /** A GPU with limits below its own. What is larger than a binding is refused as WebGPU would. */
 export const limitedGpu = (limits: Partial<Record<keyof GPUSupportedLimits, number>>): (() => Promise<GPU | string>) =>
   deviceOf((device) => {

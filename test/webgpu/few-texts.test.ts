@@ -9,7 +9,7 @@ import type { SessionOptions } from "../../src/session/options.js";
 import { noWebgpu } from "../support/backends.js";
 import { distance } from "../support/compare.js";
 import { tokenFeeds } from "../support/decoding.js";
-import { deviceOf, PlacedSession, proxied } from "../support/gpu.js";
+import { deviceOf, listingGpu, PlacedSession, proxied } from "../support/gpu.js";
 import { soak } from "../support/soak.js";
 
 const sizes = {
@@ -26,33 +26,15 @@ const sizes = {
 };
 
 /** The pipelines of all dispatches so far, by name. */
-let dispatched: string[] = [];
+const dispatched: string[] = [];
 
 /** A GPU whose dispatches are listed, with 16 KiB of workgroup memory: 8 rows of the model would fill them. */
 const place = PlacedSession.place(
-  deviceOf((device) =>
-    proxied(device, {
-      limits: proxied(device.limits, { maxComputeWorkgroupStorageSize: 16_384 }),
-      createCommandEncoder: () => {
-        const encoder = device.createCommandEncoder();
-        return proxied(encoder, {
-          beginComputePass: () => {
-            const pass = encoder.beginComputePass();
-            let name = "";
-            return proxied(pass, {
-              setPipeline: (pipeline: GPUComputePipeline) => {
-                name = pipeline.label;
-                pass.setPipeline(pipeline);
-              },
-              dispatchWorkgroups: (x: number, y?: number, z?: number) => {
-                dispatched.push(name);
-                pass.dispatchWorkgroups(x, y, z);
-              },
-            });
-          },
-        });
-      },
-    }),
+  listingGpu(
+    dispatched,
+    deviceOf((device) =>
+      proxied(device, { limits: proxied(device.limits, { maxComputeWorkgroupStorageSize: 16_384 }) }),
+    ),
   ),
 );
 
@@ -74,7 +56,7 @@ async function linearStep(session: PlacedSession, count: number): Promise<Step> 
   };
   await run(range(count).map(prompt));
   await run(range(count).map((text) => [next(text)]));
-  dispatched = [];
+  dispatched.length = 0;
   const logits = await run(range(count).map((text) => [next(text + 1)]));
   const names = [...dispatched];
   state.release();
@@ -91,7 +73,7 @@ async function pagedStep(session: PlacedSession, count: number): Promise<Step> {
     pool.step(sequences.map((sequence, text) => ({ sequence, tokens: tokensOf(text) })));
   await run(prompt);
   await run((text) => [next(text)]);
-  dispatched = [];
+  dispatched.length = 0;
   const made = await run((text) => [next(text + 1)]);
   const names = [...dispatched];
   pool.release();

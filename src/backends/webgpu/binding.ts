@@ -157,11 +157,7 @@ class Binder {
       if (form.laidAt !== undefined) this.#lay(of, form.laidAt, buffer);
       else this.#dispatch(making[making.push(form.dispatch) - 1], bufferOf);
     recorder.dispatches.forEach((dispatch, at) =>
-      this.#dispatch(
-        this.#session.settle(node, dispatch, at),
-        bufferOf,
-        dispatch.only && { ...dispatch.only, of: valueOf(dispatch.only.of) },
-      ),
+      this.#dispatch(this.#session.settle(node, dispatch, at), bufferOf, this.#dispatches.rangesOf(dispatch, valueOf)),
     );
     node.outputs.forEach((value, at) => value && this.#values.device.set(value, outputs[at]!));
     const kernels = [...new Set([...making, ...recorder.dispatches].map(({ name }) => name))];
@@ -380,7 +376,7 @@ class Binder {
     });
   }
 
-  #dispatch(dispatch: Dispatch, bufferOf: (binding: Binding) => DeviceBuffer, only?: HostRange): void {
+  #dispatch(dispatch: Dispatch, bufferOf: (binding: Binding) => DeviceBuffer, only?: readonly HostRange[]): void {
     const copies = this.#pendingCopies.splice(0);
     for (const { from, to } of copies) {
       const copy = copyDispatch(endOf(from), endOf(to), this.#session.mostWorkgroups);

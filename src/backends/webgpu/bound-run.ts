@@ -5,6 +5,7 @@ import type { Program, Step } from "../../plan/program.js";
 import { traitsOf } from "../../tensor/element-type.js";
 import { Placed } from "../../tensor/placed.js";
 import { View } from "../../tensor/view.js";
+import type { Measure } from "../../webgpu-kernels/measures.js";
 import { keeping } from "../../webgpu-kernels/tuning.js";
 import type { Transfer } from "../backend.js";
 import type { StepAccount } from "../step-account.js";
@@ -19,17 +20,22 @@ export interface Sent {
   isHeld: boolean;
 }
 
-/** The runs in which a value on the host has its maximum, or with `steps` the maximum of its differences, within these bounds. */
+/** A number that is found of values on the host: one for all that ask the same. */
+export interface HostNumber {
+  readonly of: readonly Value[];
+  readonly measure: Measure;
+}
+
+/** The runs in which a number lies within these bounds. */
 export interface HostRange {
-  readonly of: Value;
-  readonly steps?: boolean;
+  readonly number: HostNumber;
   readonly least: number;
   readonly most: number;
 }
 
-/** A dispatch, and in which runs it is done: in all where that is left out. */
+/** A dispatch, and in which runs it is done: in those that lie in all of these. */
 export interface BoundDispatch extends ReadyDispatch {
-  readonly only: HostRange | undefined;
+  readonly only: readonly HostRange[];
 }
 
 /** What a run does, one after the other. */

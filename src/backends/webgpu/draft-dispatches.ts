@@ -6,7 +6,7 @@ import { InsituError } from "../../base/error.js";
 import type { Value } from "../../graph/graph.js";
 import type { Operand } from "../../graph/kernel.js";
 import type { Binding, Dispatch, Temporary, OperandForm } from "../../webgpu-kernels/webgpu-kernel.js";
-import { type Action, type BoundDispatch, type HostRange, sparing } from "./bound-run.js";
+import { type Action, type BoundDispatch, type HostNumber, type HostRange, sparing } from "./bound-run.js";
 import { DeviceBuffer } from "./buffers.js";
 import { KeptForms } from "./kept-forms.js";
 import { ParameterMemory } from "./parameters.js";
@@ -30,7 +30,7 @@ interface DraftDispatch {
   readonly pipeline: Promise<GPUComputePipeline>;
   readonly bound: ReadonlyMap<Binding, Bound>;
   /** In which runs it is done. */
-  readonly only: HostRange | undefined;
+  readonly only: readonly HostRange[];
 }
 
 /** Those of one program. */
@@ -45,6 +45,8 @@ export class DraftDispatches {
   /** Memory that a step's dispatches hand on: the slot of each piece, and the most that each slot must hold. */
   readonly #slots = new Map<Temporary, number>();
   readonly #slotBytes: number[] = [];
+  /** The numbers that they are chosen by. */
+  readonly #numbers: HostNumber[] = [];
   readonly #releases: (() => void)[] = [];
 
   constructor(session: WebgpuSession) {
@@ -88,8 +90,26 @@ export class DraftDispatches {
     return this.#slots.has(own) || this.#forms.has(own) || this.#ofRuns.has(own);
   }
 
+  /** In which runs one is done. */
+  rangesOf({ only }: Dispatch, valueOf: (operand: Operand) => Value): readonly HostRange[] | undefined {
+    return only?.map(({ of, measure, least, most }) => {
+      const values = of.map(valueOf);
+      const isAsked = (known: HostNumber): boolean =>
+        known.measure === measure &&
+        known.of.length === values.length &&
+        known.of.every((value, at) => value === values[at]);
+      const number = this.#numbers.find(isAsked) ?? { of: values, measure };
+      if (!this.#numbers.includes(number)) this.#numbers.push(number);
+      return { number, least, most };
+    });
+  }
+
   /** Adds one; `bufferOf` finds the buffers of operands. */
-  add(dispatch: Dispatch, bufferOf: (binding: Binding) => DeviceBuffer, only?: HostRange): DraftDispatch {
+  add(
+    dispatch: Dispatch,
+    bufferOf: (binding: Binding) => DeviceBuffer,
+    only: readonly HostRange[] = [],
+  ): DraftDispatch {
     const bound = new Map(
       dispatch.bindings.map((binding): [Binding, Bound] => [
         binding,

@@ -103,7 +103,7 @@ export class LikeSteps {
     };
     const dispatchLike = (dispatch: Dispatch): Dispatch => {
       const bindings = dispatch.bindings.map((binding) => ({ ...binding, of: found(binding.of) }));
-      const only = dispatch.only && { ...dispatch.only, of: found(dispatch.only.of) };
+      const only = dispatch.only?.map((range) => ({ ...range, of: range.of.map(found) }));
       const like = { ...dispatch, bindings, ...(only && { only }) };
       this.#originals.set(like, this.originalOf(dispatch));
       return like;

@@ -102,7 +102,7 @@ function requireAlike(recorded: CallRecorder, like: CallRecorder, label: string)
       [...dispatches, ...forms.map(({ dispatch }) => dispatch)].map(({ bindings, only, ...rest }) => [
         rest,
         bindings.map(({ of, ...binding }) => [binding, numberOf(of)]),
-        only && [only.least, only.most, only.steps, numberOf(only.of)],
+        only?.map(({ of, measure, least, most }) => [measure.name, least, most, of.map(numberOf)]),
       ]),
       forms.map(({ key, bytes, laidAt, of }) => [key, bytes, laidAt, of.map(numberOf)]),
       temporaries.map(({ bytes }) => bytes),

@@ -7,12 +7,19 @@ import { callReference } from "../../graph/call.js";
 import type { Value } from "../../graph/graph.js";
 import { bodyOf } from "../../graph/infer.js";
 import type { Step } from "../../plan/program.js";
-import { readIntegers } from "../../tensor/access.js";
 import { cloneView, copyView } from "../../tensor/copy.js";
 import { Placed } from "../../tensor/placed.js";
 import { bytesIn, coversStorage, View } from "../../tensor/view.js";
 import { type Environment, runBody, runDynamically } from "../body.js";
-import { type Action, type BoundDispatch, type BoundRun, forgetSent, type HostRange, type Sent } from "./bound-run.js";
+import {
+  type Action,
+  type BoundDispatch,
+  type BoundRun,
+  forgetSent,
+  type HostNumber,
+  type HostRange,
+  type Sent,
+} from "./bound-run.js";
 import type { DeviceBuffer, DevicePlace } from "./buffers.js";
 import { startOf } from "./byte-moves.js";
 import { download, type OpenLanding } from "./landing.js";
@@ -118,9 +125,8 @@ class Running {
   /** What was encoded overwrites caches; what was submitted has. */
   #overwrites = false;
   #overwrote = false;
-  /** The value whose largest number was asked for last, and that number. */
-  readonly #largest = new Map<Value, number>();
-  readonly #largestSteps = new Map<Value, number>();
+  /** The numbers that dispatches are chosen by, as far as they were asked for. */
+  readonly #numbers = new Map<HostNumber, number>();
   #send: (view: View, to: DeviceBuffer) => void;
 
   constructor(session: WebgpuSession, bound: BoundRun, inputs: readonly Placed[]) {
@@ -174,20 +180,18 @@ class Running {
   #encode(encoder: GPUCommandEncoder): void {
     const pass = new DispatchPass(encoder);
     for (const block of this.#waiting)
-      for (const dispatch of block) if (dispatch.only === undefined || this.#lies(dispatch.only)) pass.add(dispatch);
+      for (const dispatch of block) if (dispatch.only.every((range) => this.#lies(range))) pass.add(dispatch);
     pass.end();
   }
 
-  /** True if the largest number of a value, or its largest step, lies within a range. All layers ask the same. */
-  #lies({ of, steps = false, least, most }: HostRange): boolean {
-    const asked = steps ? this.#largestSteps : this.#largest;
-    let largest = asked.get(of);
-    if (largest === undefined) {
-      const numbers = readIntegers(this.#host.get(of)!);
-      largest = numbers.reduce((a, b, at) => Math.max(a, steps ? (at === 0 ? a : b - numbers[at - 1]) : b), -Infinity);
-      asked.set(of, largest);
+  /** True if a number lies within a range. All layers ask the same. */
+  #lies({ number, least, most }: HostRange): boolean {
+    let found = this.#numbers.get(number);
+    if (found === undefined) {
+      found = number.measure(number.of.map((value) => this.#host.get(value) ?? value.initializer!));
+      this.#numbers.set(number, found);
     }
-    return largest >= least && largest <= most;
+    return found >= least && found <= most;
   }
 
   /** Brings what is uploaded from now on by other means than at once. */

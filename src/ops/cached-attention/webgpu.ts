@@ -1,18 +1,25 @@
 /**
- * CachedAttention on WebGPU. On linear caches, one token a sample: norm, rotary embedding, the write into the caches and the attention in one dispatch,
- * or two beyond 256 rows, where a device binds enough buffers at once; else the heads are turned and written first, a dispatch each. On pages the heads
- * are turned and written into their slots by one dispatch, and the pages attended over where they lie.
+ * CachedAttention on WebGPU. One token a sample: norm, rotary embedding, the write into the caches and the attention in one dispatch, or two beyond 256
+ * rows, where a device binds enough buffers at once; on pages in runs in which nobody reads what another sample writes. Else the heads are turned and
+ * written first, on linear caches by a dispatch each, on pages into their slots by one, and the caches attended over where they lie.
  */
 import { type CallOf, isInPlace, type Operand } from "../../graph/kernel.js";
-import { type WebgpuKernel, webgpuKernel, type WebgpuRecorder } from "../../webgpu-kernels/webgpu-kernel.js";
+import {
+  type Range,
+  recorderOf,
+  type WebgpuKernel,
+  webgpuKernel,
+  type WebgpuRecorder,
+} from "../../webgpu-kernels/webgpu-kernel.js";
 import { recordAttention, takeOver } from "../shared/webgpu/attention.js";
 import type { AttentionWork } from "../shared/webgpu/attention-parts.js";
-import { fitsOneStep, type FreshStep, recordStep } from "../shared/webgpu/attention-step.js";
+import { fitsOneStep, type FreshStep, recordStep, startRowPart } from "../shared/webgpu/attention-step.js";
 import { acceptsFresh, freshHeads, headTurnings } from "../shared/webgpu/fresh-heads.js";
 import { acceptsRows, type Heads, headsOf, temporaryHeads, tokensOf } from "../shared/webgpu/heads.js";
-import { packedBatch } from "../shared/webgpu/packed-batch.js";
+import type { Packed } from "../shared/webgpu/packed-batch.js";
 import { pageRowsOf } from "../shared/webgpu/page-rows.js";
-import { moveRows, placeOf } from "../shared/webgpu/rows.js";
+import { lastRowPart, writesApart } from "../shared/webgpu/page-step.js";
+import { moveRows, placeOf, type Starts } from "../shared/webgpu/rows.js";
 import { laidEachRun, ownTable, type Table } from "../shared/webgpu/tables.js";
 import { turnDispatch, type Turning } from "../shared/webgpu/turn-heads.js";
 import { turnIntoPages } from "../shared/webgpu/turn-into-pages.js";
@@ -90,9 +97,9 @@ function recordLinear(call: Call, recorder: WebgpuRecorder): void {
     value: values,
     lengths: { of: inputs.nonpad_kv_seqlen!, table: numbers.lengths, sample: 1, head: 0, add: 0 },
   };
-  const step = { key, value, turnings, starts };
+  const step = { key, value, turnings, row: startRowPart(starts) };
   if (fitsOneStep(work, step, recorder.device)) recordStep(work, step, recorder);
-  else recordAttention({ ...work, query: recordRows(work, step, recorder) }, recorder);
+  else recordAttention({ ...work, query: recordRows(work, step, starts, recorder) }, recorder);
 }
 
 /**
@@ -111,7 +118,8 @@ function placesOf(
 /** Turns queries and writes keys and values, a dispatch each; the queries as they are now. */
 function recordRows(
   { query, key: keys, value: values }: AttentionWork,
-  { key, value, turnings, starts }: FreshStep,
+  { key, value, turnings }: FreshStep,
+  starts: Starts | undefined,
   recorder: WebgpuRecorder,
 ): Heads {
   const { device } = recorder;
@@ -127,7 +135,7 @@ function recordRows(
 /** Where a step's rows go on pages, and which are attended over. */
 type PageNumbers = Readonly<Record<"tables" | "slots" | "lengths", Operand>>;
 
-function recordPaged(call: Call, { tables, slots, lengths }: PageNumbers, recorder: WebgpuRecorder): void {
+function recordPaged(call: Call, operands: PageNumbers, recorder: WebgpuRecorder): void {
   const { inputs, outputs } = call;
   for (const [past, present] of [
     [inputs.past_key, outputs.present_key!], // or it was not accepted
@@ -139,24 +147,61 @@ function recordPaged(call: Call, { tables, slots, lengths }: PageNumbers, record
       for (const dispatch of moveRows({ ...copy, ...ends }, recorder.device)) recorder.dispatch(dispatch);
     }
   const { query, key, value } = freshHeads(call);
+  const { tables, lengths } = operands;
   const { cache_mode: layout, kv_num_heads: pageHeads } = call.attrs;
   const pages = { layout, pageHeads, tables, batch: query.batch };
   const [keys, values] = [outputs.present_key!, outputs.present_value!].map((cache) => pageRowsOf(cache, pages));
-  const positions = inputs.position_ids && ownTable("positions", inputs.position_ids);
-  const turnings = headTurnings(call, positions, recorder);
-  const turned = turnIntoPages({ query, key, value, turnings, slots, keys, values }, recorder);
-  const work = asked(call);
-  const { packed, table } = packedBatch({ seq_lens: lengths, query_starts: inputs.query_starts }, recorder);
+  const numbers = placesOnPages(call, operands, query, recorder);
+  const turnings = headTurnings(call, numbers.positions, recorder);
+  const work: AttentionWork = {
+    ...asked(call),
+    query,
+    key: keys,
+    value: values,
+    lengths: { of: lengths, table: numbers.lengths, sample: 1, head: 0, add: 0 },
+  };
+  const step = { key, value, turnings, row: lastRowPart(numbers) };
+  const apart = runsApart(call, operands, work, recorder);
+  const isStep = apart !== undefined && fitsOneStep(work, step, recorder.device);
+  if (isStep) recordStep(work, step, recorderOf(recorder, [{ ...apart, least: 1, most: 1 }]));
+  const others = isStep ? recorderOf(recorder, [{ ...apart, least: 0, most: 0 }]) : recorder;
+  const turned = turnIntoPages({ query, key, value, turnings, slots: numbers.slots, keys, values }, others);
+  const { starts } = numbers;
+  const packed: Packed | undefined = starts && { starts, samples: lengths.shape[0], serves: "all" };
   recordAttention(
     {
       ...work,
       query: packed === undefined ? turned : tokensOf(turned),
-      key: keys,
-      value: values,
       output: packed === undefined ? work.output : tokensOf(work.output),
       packed,
-      lengths: { of: lengths, table, sample: 1, head: 0, add: 0 },
     },
-    recorder,
+    others,
   );
+}
+
+/** How many rows samples have, where their new ones go, at which positions they are and where the queries begin: of a token each bound as one. */
+function placesOnPages(
+  { inputs: { position_ids: positions, query_starts: starts } }: Call,
+  { lengths, slots }: PageNumbers,
+  { rows }: Heads,
+  recorder: WebgpuRecorder,
+): Readonly<Record<"lengths" | "slots", Table> & Record<"positions" | "starts", Table | undefined>> {
+  if (rows === 1) return laidEachRun("rowPlaces", { lengths, slots, positions, starts }, recorder);
+  const spans = laidEachRun("spans", { lengths, starts }, recorder);
+  return { ...spans, slots: ownTable("slots", slots), positions: positions && ownTable("positions", positions) };
+}
+
+/** What tells the runs in which each sample has one token, in a row of its own; undefined where there are no such, or the host does not know. */
+function runsApart(
+  { inputs: { query_starts: starts } }: Call,
+  { slots, tables, lengths }: PageNumbers,
+  { query, key }: AttentionWork,
+  recorder: WebgpuRecorder,
+): Pick<Range, "of" | "measure"> | undefined {
+  const of = [slots, tables, lengths, ...(starts === undefined ? [] : [starts])];
+  const { shape } = tables;
+  const isOneEach = query.rows === 1 && shape.length === 2 && shape[0] === query.batch && lengths.shape.length === 1;
+  return isOneEach && of.every((each) => recorder.isOnHost(each))
+    ? { of, measure: writesApart(key.pages!.blockSize) }
+    : undefined;
 }

@@ -2,7 +2,7 @@
  * Attention of few queries over few keys in one dispatch: a workgroup goes over all tiles of a key head, first for their scores, which it keeps, then for
  * the values that these weigh. Nothing is left in between for another dispatch to put together.
  */
-import type { DeviceTraits, Range, WebgpuRecorder } from "../../../webgpu-kernels/webgpu-kernel.js";
+import type { DeviceTraits, Dispatch, WebgpuRecorder } from "../../../webgpu-kernels/webgpu-kernel.js";
 import { dispatchOf, type ShaderPart } from "../../../webgpu-kernels/shader-part.js";
 import { packing } from "../../../webgpu-kernels/wgsl.js";
 import { type AttentionWork, outputPart, sinkPart } from "./attention-parts.js";
@@ -34,7 +34,7 @@ export function recordAtOnce(
   start: TileStart,
   name: string,
   recorder: WebgpuRecorder,
-  only?: Range,
+  only: Pick<Dispatch, "only"> = {},
 ): void {
   const { query, key } = work;
   const { rows, chunks } = divisionOf(work);
@@ -46,7 +46,7 @@ export function recordAtOnce(
       parameters: { ...sizesOf(work), scale: { float: work.scale } },
       fixed: isLasting(work),
       workgroups: [1, key.heads * chunks, query.batch],
-      ...(only === undefined ? {} : { only }),
+      ...only,
     }),
   );
 }

@@ -2,7 +2,8 @@
  * Attention of few queries (decode, split over keys as in flash decoding): keys are cut into tiles of a fixed number of rows, a workgroup for each tile and for up to four rows of queries
  * that share a key head; a second dispatch puts the tiles together in order, so that results do not depend on the capacity.
  */
-import type { DeviceTraits, WebgpuRecorder } from "../../../webgpu-kernels/webgpu-kernel.js";
+import { largest } from "../../../webgpu-kernels/measures.js";
+import type { DeviceTraits, Dispatch, WebgpuRecorder } from "../../../webgpu-kernels/webgpu-kernel.js";
 import { dispatchOf, type ShaderPart } from "../../../webgpu-kernels/shader-part.js";
 import type { Tuning } from "../../../webgpu-kernels/tuning.js";
 import { packing, unrolled } from "../../../webgpu-kernels/wgsl.js";
@@ -86,9 +87,10 @@ export function recordTiles(
   if (key.rows <= atOnce) return recordAtOnce(work, queries, start, names.atOnce, recorder);
   // Where the host knows how long the texts are, those that one workgroup can go over need nothing in between.
   const most = atOnce > 0 && lengths !== undefined && recorder.isOnHost(lengths.of) ? atOnce - lengths.add : -1;
-  if (lengths !== undefined && most >= 0)
-    recordAtOnce(work, queries, start, names.atOnce, recorder, { of: lengths.of, least: -Infinity, most });
-  const only = lengths === undefined || most < 0 ? {} : { only: { of: lengths.of, least: most + 1, most: Infinity } };
+  const rowsOf = (least: number, most: number): Pick<Dispatch, "only"> =>
+    lengths === undefined ? {} : { only: [{ of: [lengths.of], measure: largest, least, most }] };
+  if (most >= 0) recordAtOnce(work, queries, start, names.atOnce, recorder, rowsOf(-Infinity, most));
+  const only = most < 0 ? {} : rowsOf(most + 1, Infinity);
   const tiles = Math.ceil(key.rows / tile);
   const { rows, chunks } = divisionOf(work);
   const each = tilesAGroup(tiles * key.heads * chunks * query.batch, recorder.device.tuning.decode);

@@ -95,7 +95,7 @@ export const quadCount = (size: number): number => Math.ceil(size / 4);
 export const isRowType = isFourType;
 
 /** True if rows begin, end and lie apart by fours of elements. */
-const liesByFours = ({ offset, size, sample, head, row, pages }: CacheRows): boolean =>
+export const liesByFours = ({ offset, size, sample, head, row, pages }: CacheRows): boolean =>
   [offset, size, sample, head, row, pages?.block ?? 0, pages?.pieceStep ?? 0].every((n) => n % 4 === 0);
 
 /** The WGSL type of four elements of rows as they lie in memory, where they do so by fours; of their values where not. */

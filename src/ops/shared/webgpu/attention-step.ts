@@ -7,7 +7,7 @@ import type { DeviceTraits, WebgpuRecorder } from "../../../webgpu-kernels/webgp
 import { bindingCount, type ShaderPart, variable } from "../../../webgpu-kernels/shader-part.js";
 import { fourOf, isFloatType, packFour } from "../../../webgpu-kernels/wgsl.js";
 import { holdsBeside, holdsTiles, recordTiles } from "./attention-decode.js";
-import { type AttentionWork, sinkPart, visiblePart } from "./attention-parts.js";
+import { type AttentionWork, liesByFours, rowsPart, sinkPart, visiblePart } from "./attention-parts.js";
 import { divisionOf, loadsEarly, paddedQuads, type TileShape } from "./attention-tile.js";
 import type { Heads } from "./heads.js";
 import { type Starts, startsPart } from "./rows.js";
@@ -18,9 +18,16 @@ export interface FreshStep {
   readonly key: Heads;
   readonly value: Heads;
   readonly turnings: { readonly query: Turning; readonly key: Turning };
-  /** Row 0 where left out. */
-  readonly starts: Starts | undefined;
+  /** `newRow(sample)`: the row of the caches that is written. */
+  readonly row: ShaderPart;
 }
+
+/** The row of linear caches that is written; row 0 without starts. */
+export const startRowPart = (starts: Starts | undefined): ShaderPart => ({
+  uses: [starts && startsPart(starts)],
+  code: `
+fn newRow(sample: u32) -> u32 { return ${starts === undefined ? "0u" : "rowFrom(sample, 0u)"}; }`,
+});
 
 /** Invocations that sum the squares of one head. */
 const squareLanes = 16;
@@ -32,10 +39,7 @@ export function fitsOneStep(work: AttentionWork, step: FreshStep, device: Device
   const parts = [work.query, step.key, step.value, work.key, work.value];
   return (
     work.query.rows === 1 &&
-    parts.every(
-      ({ type, offset, size, sample, head, row }) =>
-        isFloatType(type) && [offset, size, sample, head, row].every((n) => n % 4 === 0),
-    ) &&
+    parts.every((rows) => isFloatType(rows.type) && liesByFours(rows)) &&
     turnsByFours(work.query.size, step.turnings.query) &&
     turnsByFours(work.query.size, step.turnings.key) &&
     mostBound(work, step) <= device.mostBindings &&
@@ -44,9 +48,15 @@ export function fitsOneStep(work: AttentionWork, step: FreshStep, device: Device
   );
 }
 
-/** Buffers that the dispatches bind at most: the third beside the caches is the output, or scratch memory. */
+/** Buffers that the dispatches bind at most: the last is the output, or scratch memory. */
 const mostBound = (work: AttentionWork, step: FreshStep): number =>
-  bindingCount([queriesPart(work, step), visiblePart(work), sinkPart(work)]) + 3;
+  bindingCount([
+    queriesPart(work, step),
+    rowsPart("key", work.key),
+    rowsPart("value", work.value),
+    visiblePart(work),
+    sinkPart(work),
+  ]) + 1;
 
 /** The queries and fresh rows, and how they are turned. */
 const queriesPart = (work: AttentionWork, step: FreshStep): ShaderPart => ({
@@ -114,17 +124,16 @@ fn ${name}Quad(start: u32, quad: u32) -> vec4f { let words = ${arrays[at].at("st
 }
 
 /** How heads are turned, and which tile has the new row. */
-function turningPart({ turnings, starts }: FreshStep): ShaderPart {
+function turningPart({ turnings, row }: FreshStep): ShaderPart {
   const { norm, rotation } = turnings.query;
   return {
     uses: [
       rotation && anglesPart(rotation, 1, true),
       quadTurning("asked", "askedQuad", turnings.query),
       quadTurning("newKey", "newKeyQuad", turnings.key),
-      starts && startsPart(starts),
+      row,
     ],
     code: `
-fn newRow(sample: u32) -> u32 { return ${starts === undefined ? "0u" : "rowFrom(sample, 0u)"}; }
 fn writesIn(sample: u32, front: i32, rows: i32) -> bool { let row = i32(newRow(sample)); return row >= front && row < front + rows; }`,
     parameters: norm === undefined ? {} : { epsilon: { float: norm.epsilon } },
   };

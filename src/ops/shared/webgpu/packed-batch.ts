@@ -4,6 +4,7 @@
  */
 import type { Operand } from "../../../graph/kernel.js";
 import type { ShaderPart } from "../../../webgpu-kernels/shader-part.js";
+import { largestStep } from "../../../webgpu-kernels/measures.js";
 import type { Dispatch, WebgpuRecorder } from "../../../webgpu-kernels/webgpu-kernel.js";
 import type { AttentionWork } from "./attention-parts.js";
 import { laidEachRun, type Table, tableVariable } from "./tables.js";
@@ -120,12 +121,12 @@ export const onlySeveral = (
   recorder: Pick<WebgpuRecorder, "isOnHost">,
 ): Pick<Dispatch, "only"> =>
   packed?.serves === "several" && recorder.isOnHost(packed.starts.operand)
-    ? { only: { of: packed.starts.operand, steps: true, least: 2, most: Infinity } }
+    ? { only: [{ of: [packed.starts.operand], measure: largestStep, least: 2, most: Infinity }] }
     : {};
 
-/** True where the numbers of a dispatch last from run to run: those of packed batches change with the samples, and one pipeline serves all. */
-export const isLasting = ({ packed }: Pick<AttentionWork, "packed">): boolean =>
-  packed === undefined || packed.samples === 1;
+/** True where the numbers of a dispatch last from run to run: those of pages change with the samples, and one pipeline serves all. */
+export const isLasting = ({ packed, query, key }: Pick<AttentionWork, "packed" | "query" | "key">): boolean =>
+  (packed?.samples ?? (key.pages === undefined ? 1 : query.batch)) === 1;
 
 /** Leaves a function where a sample is none that the dispatch serves one by one. */
 export const unserved = (packed: Packed | undefined, result: string): string =>

@@ -3,9 +3,12 @@ import type { Operand } from "../../../graph/kernel.js";
 import type { ElementType } from "../../../tensor/element-type.js";
 import { invocationsOf, type ShaderPart, type Variable, variable } from "../../../webgpu-kernels/shader-part.js";
 import type { Binding, Dispatch, WebgpuRecorder } from "../../../webgpu-kernels/webgpu-kernel.js";
+import { ownTable, type Table } from "./tables.js";
 
-/** Slots, one for each token of all samples, bound as `slots` with `slotOffset` and `tokens`; negative: the token is not written. */
+/** Slots, one for each token of all samples, with `slotOffset` and `tokens`; negative: the token is not written. */
 export interface Slots {
+  /** The array, as the shader calls it. */
+  readonly array: string;
   readonly of: Binding["of"];
   readonly type: ElementType;
   readonly offset: number;
@@ -16,7 +19,7 @@ export interface Slots {
 /** Tokens up to which each slot is compared with those of all later ones wherever it is read; beyond, once, in another dispatch. */
 const mostCompared = 64;
 
-const slotsOf = ({ of, type }: Slots): Variable => variable("slots", of, { type });
+const slotsOf = ({ array, of, type }: Slots): Variable => variable(array, of, { type });
 
 const slotAt = (slots: Slots, at: string): string => slotsOf(slots).loadIndex(`p.slotOffset + ${at}`);
 
@@ -40,9 +43,15 @@ fn slotOf(token: u32) -> i32 {
 });
 
 /** The slots of an operand; of many tokens, those that are written, found once a run for all layers where the host knows the slots. */
-export function slotsOfTokens(slots: Operand, tokens: number, recorder: WebgpuRecorder): Slots {
-  const given = { of: slots, type: slots.type, offset: slots.place.offset, areMixed: true };
-  if (tokens <= mostCompared) return given;
+export function slotsOfTokens(
+  slots: Operand,
+  tokens: number,
+  recorder: WebgpuRecorder,
+  table: Table = ownTable("slots", slots),
+): Slots {
+  const slotsIn = ({ array, of, offset }: Table): Slots => ({ array, of, type: slots.type, offset, areMixed: true });
+  if (tokens <= mostCompared) return slotsIn(table);
+  const given = slotsIn(ownTable("slots", slots));
   const make = (of: Binding["of"]): Dispatch =>
     invocationsOf(recorder.device, {
       name: "lastTokens",
@@ -51,7 +60,7 @@ export function slotsOfTokens(slots: Operand, tokens: number, recorder: WebgpuRe
       count: tokens,
       body: "  if (index < p.tokens) { lasts[index] = slotOf(index); }",
     });
-  const found = { type: "int32", offset: 0, areMixed: false } as const;
+  const found = { array: "slots", type: "int32", offset: 0, areMixed: false } as const;
   if (recorder.isOnHost(slots)) return { ...found, of: recorder.form([slots], "last tokens", 4 * tokens, make) };
   const of = recorder.temporary(4 * tokens);
   recorder.dispatch(make(of));

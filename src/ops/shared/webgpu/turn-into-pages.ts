@@ -2,13 +2,13 @@
  * A step's heads on their way into an attention over pages: queries normalized and turned into scratch memory, keys likewise and values as they are
  * into the slots of their tokens. One dispatch where a device binds enough at once, else one for each of the three.
  */
-import type { Operand } from "../../../graph/kernel.js";
 import { dispatchOf, type Variable, variable } from "../../../webgpu-kernels/shader-part.js";
 import type { DeviceTraits, Dispatch, Parameter, WebgpuRecorder } from "../../../webgpu-kernels/webgpu-kernel.js";
 import { pack, packing, perWord, range } from "../../../webgpu-kernels/wgsl.js";
 import { type Heads, temporaryHeads } from "./heads.js";
 import type { PageRows } from "./page-rows.js";
 import { slotsPart, type Slots, slotsOfTokens } from "./slots.js";
+import type { Table } from "./tables.js";
 import { anglesPart, elementTurning, type Turning } from "./turn-heads.js";
 import { workgroupReduction } from "./workgroup-reduction.js";
 
@@ -27,7 +27,7 @@ interface PagesWrite {
   readonly value: Heads;
   readonly turnings: { readonly query: Turning; readonly key: Turning };
   /** One for each token of all samples; negative: the token is not written. */
-  readonly slots: Operand;
+  readonly slots: Table;
   readonly keys: PageRows;
   readonly values: PageRows;
 }
@@ -47,7 +47,7 @@ export function turnIntoPages(work: PagesWrite, recorder: WebgpuRecorder): Heads
     { name: "key", source: key, turning: turnings.key, target: work.keys },
     { name: "value", source: value, turning: still, target: work.values },
   ];
-  const slots = slotsOfTokens(work.slots, key.batch * key.rows, recorder);
+  const slots = slotsOfTokens(work.slots.operand, key.batch * key.rows, recorder, work.slots);
   const turning = (some: readonly Side[]): Dispatch =>
     turningDispatch(
       some.length === 1 ? names[some[0].name] : some.length === 2 ? "writePages" : "turnIntoPages",
