@@ -244,7 +244,12 @@ export class PagedState {
       );
       const feeds = own === undefined ? batch.feeds : { ...batch.feeds, [stateInput]: int64(own, [own.length]) };
       const result = await body({ ...batch, feeds, state: this.#state }, later);
-      for (const { sequence, rows: again } of entries) if (again === undefined) sequence.commit();
+      for (const { sequence, rows: again, tokens } of entries) {
+        if (again !== undefined) continue;
+        sequence.commit();
+        // What the first of several runs reads may be known.
+        if (count > 1 && typeof tokens !== "number") sequence.learn(tokens);
+      }
       for (const { sequence, tokens } of this.states === undefined ? [] : entries)
         this.#advance(sequence, rowsOf(tokens));
       return result;

@@ -94,18 +94,18 @@ export class TokenDrawer {
   }
 
   /**
-   * True if a run reads all its tokens as the last one left them, and finds noted there what penalties ask for: nothing of it comes from the host. Only
-   * then runs may be begun at once, and penalties go on from tokens that the host does not know.
+   * True if runs of one token for each text may be begun at once, each of which reads what the one before it drew: penalties go on from tokens that the
+   * host does not know only where the first run reads all its tokens as the last one left them, and finds those that were there noted.
    */
   goesOn(from: readonly (number | undefined)[], drawings: readonly OneDrawing[]): boolean {
-    return this.#isAsLeft(from) && (this.#left?.seen !== undefined || !isPenalized(drawings));
+    return !isPenalized(drawings) || (this.#isAsLeft(from) && this.#left?.seen !== undefined);
   }
 
   #isAsLeft(from: readonly (number | undefined)[]): boolean {
     return this.#left?.tokens.dims[0] === from.length && from.every((row, at) => row === at);
   }
 
-  /** Begins a run, or where it `goesOn` several of which each reads what the one before it drew: `later` are the steps of those. */
+  /** Begins a run, or where it `goesOn` several of one token for each text of which each reads what the one before it drew: `later` are the steps of those. */
   async begin(state: State, step: DecoderStep, ask: DrawAsk, later: readonly DecoderStep[] = []): Promise<BegunRuns> {
     const { drawings, from, hostRows: rows = [] } = ask;
     const left = this.#slotsFor(drawings);

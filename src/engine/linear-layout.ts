@@ -13,6 +13,7 @@ import { blockPart, chunkFor, nextPart, nextRows, type PromptReading } from "./p
 import {
   type BegunRuns,
   drawingsOfPart,
+  isOneToken,
   type Layout,
   type PartResult,
   type Step,
@@ -164,7 +165,7 @@ export class LinearLayout implements Layout {
     const from = Array.from({ length: group.samples }, (_, row) => row);
     return (
       this.goesAhead &&
-      parts.every(({ tokens, text }) => tokens === "drawn" && lane.drawn.has(text) && text.context.room >= count) &&
+      parts.every((part) => isOneToken(part, lane.drawn) && part.text.context.room >= count) &&
       group.capacity > count &&
       group.drawer.goesOn(from, drawings)
     );
@@ -235,7 +236,7 @@ export class LinearLayout implements Layout {
       state.rewind(
         before.map((rows, sample) => {
           const tokens = own[sample]?.tokens;
-          return rows + (tokens === undefined ? 0 : tokens === "drawn" ? count : tokens.length);
+          return rows + (tokens === undefined ? 0 : (tokens === "drawn" ? 1 : tokens.length) + count - 1);
         }),
       );
     // Where guesses are checked, the host knows first which token is the last.

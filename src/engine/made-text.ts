@@ -195,7 +195,7 @@ export class MadeText extends EngineText {
 
   override begun(...[part, count]: Parameters<EngineText["begun"]>): void {
     super.begun(part, count);
-    if (part.tokens === "drawn") this.#free -= count;
+    this.#free -= part.tokens === "drawn" ? count : count - 1;
     this.#mostUnderWay = Math.max(this.#mostUnderWay, this.drawnAhead);
   }
 

@@ -16,6 +16,7 @@ import {
   type BegunRuns,
   type BegunStep,
   drawingsOfPart,
+  isOneToken,
   type Layout,
   type PartResult,
   type Step,
@@ -175,18 +176,28 @@ export class PagedLayout implements Layout, TextBlocks {
     return parts.filter((part) => !isLate(part));
   }
 
-  /** True if a step reads what the one before drew, row by row. */
+  /** True if penalties can go on from tokens that the host does not know: a step reads what the one before drew, row by row. */
   #goesOn(parts: readonly StepPart[]): boolean {
-    const drawings = parts.flatMap(({ text }) => text.drawing ?? []);
     return (
       parts.every(({ tokens, text }, at) => tokens === "drawn" && this.#lane.drawn.get(text) === at) &&
-      this.#drawer?.goesOn(this.#decoder.rowsFor(parts.length), drawings) === true
+      this.#mayDraw(parts)
     );
+  }
+
+  #mayDraw(parts: readonly StepPart[]): boolean {
+    const drawings = parts.flatMap(({ text }) => text.drawing ?? []);
+    this.#drawer ??= this.#decoder.drawer();
+    return this.#drawer.goesOn(this.#decoder.rowsFor(parts.length), drawings);
   }
 
   mayRepeat({ parts }: Step, count: number): boolean {
     const ids = parts.map(({ text }) => text.owner.id);
-    return this.#decoder.goesAhead && this.#scheduler.mayRead(ids, count) && this.#goesOn(parts);
+    return (
+      this.#decoder.goesAhead &&
+      parts.every((part) => part.wants === "token" && isOneToken(part, this.#lane.drawn)) &&
+      this.#scheduler.mayRead(ids, count) &&
+      this.#mayDraw(parts)
+    );
   }
 
   async begin({ lane, parts }: Step, count: number): Promise<BegunRuns> {

@@ -30,6 +30,11 @@ export function drawingsOfPart({ text, wants, keep }: StepPart): readonly OneDra
   return Array.from({ length: keep }, (_, at) => ({ ...drawing, counter: drawing.counter + at }));
 }
 
+/** True for a part of one token that the step before drew, or that the host knows: a series may begin with it. */
+export function isOneToken({ text, tokens, over }: StepPart, drawn: Lane["drawn"]): boolean {
+  return over === undefined && (tokens === "drawn" ? drawn.has(text) : tokens.length === 1);
+}
+
 /** The parts of one run, and the lane whose caches it is on. */
 export interface Step {
   readonly lane: Lane;
@@ -57,7 +62,7 @@ export interface BegunRuns {
   readonly results: Promise<readonly (readonly PartResult[])[]>;
 }
 
-/** Steps that were begun, one after the other, with the same parts: all but the first read what the one before drew. */
+/** Steps that were begun, one after the other, with the same parts, which have one token each where there are several: all but the first read what the one before drew. */
 export interface BegunStep extends Step, BegunRuns {
   readonly count: number;
   /** When they were begun, in milliseconds. */

@@ -154,6 +154,7 @@ export abstract class EngineText {
     } else if (tokens === "drawn") context.read(count);
     else {
       context.read(tokens);
+      if (count > 1) context.read(count - 1);
       this.#pending = this.#pending.slice(tokens.length);
     }
     this.#isWaiting = wants === "logits" || wants === "hidden";
