@@ -4,6 +4,12 @@
  */
 import { guessing } from "./tuning.js";
 
+/** Sizes that are measured as one: four of them between a number and twice that. */
+function likeSize(size: number): number {
+  const step = Math.max(1, 2 ** (Math.floor(Math.log2(Math.max(1, size))) - 2));
+  return Math.ceil(size / step) * step;
+}
+
 /** Milliseconds by size, as they were lately. What else the machine does only adds to them: they follow the quick ones at once, and slow ones late. */
 export class Costs {
   readonly #known = new Map<number, { readonly cost: number; readonly count: number }>();
@@ -11,11 +17,14 @@ export class Costs {
   /** Durations of each size that were left out: the first ones prepare what the others only run. */
   readonly #first = new Map<number, number>();
 
-  note(size: number, milliseconds: number): void {
+  note(given: number, milliseconds: number): void {
+    const size = likeSize(given);
     const first = this.#first.get(size) ?? 0;
     if (first < guessing.firstSteps) return void this.#first.set(size, first + 1);
     const { cost, count } = this.#known.get(size) ?? { cost: Math.min(milliseconds, this.#mostOf(size)), count: 0 };
-    const share = milliseconds < cost ? guessing.quickShare : guessing.slowShare;
+    // Programs are made and bound anew in some of the first ones: the quickest of those tells most.
+    const [quick, slow] = count < guessing.leastSteps ? [1, 0] : [guessing.quickShare, guessing.slowShare];
+    const share = milliseconds < cost ? quick : slow;
     const taken = Math.min(milliseconds, guessing.outlier * cost);
     this.#known.set(size, { cost: cost + share * (taken - cost), count: count + 1 });
   }
@@ -29,17 +38,22 @@ export class Costs {
 
   /** True if this size was measured often enough to be compared with. */
   isSure(size: number): boolean {
-    return (this.#known.get(size)?.count ?? 0) >= guessing.leastSteps;
+    return (this.#known.get(likeSize(size))?.count ?? 0) >= guessing.leastSteps;
   }
 
-  /** What one of this size takes: not more than any larger one. As much as the next smaller one where no larger is known: it is tried. Undefined where none is known. */
-  of(size: number): number | undefined {
+  /**
+   * What one of this size takes: not more than any larger one, nor more for each token than a smaller one. As much as the next smaller one where no larger is
+   * known: it is tried. Undefined where none is known. With `often`, those measured less often are not known: programs may have been made while they ran.
+   */
+  of(given: number, often = false): number | undefined {
+    const size = likeSize(given);
     let [nearest, below, above]: [number, number | undefined, number] = [0, undefined, Infinity];
-    for (const [known, { cost }] of this.#known) {
+    for (const [known, { cost, count }] of this.#known) {
+      if (often && count < guessing.leastSteps) continue;
       if (known >= size) above = Math.min(above, cost);
       else if (known > nearest) [nearest, below] = [known, cost];
     }
-    return above < Infinity ? above : below;
+    return above < Infinity ? Math.min(above, this.#mostOf(size)) : below;
   }
 }
 
@@ -48,10 +62,10 @@ export class Acceptance {
   #right: number;
   #tried: number;
 
-  /** Begins with what is known of other texts. */
-  constructor(share: number = guessing.firstShare) {
-    this.#right = share * guessing.firstTrials;
-    this.#tried = guessing.firstTrials;
+  /** Begins with what is known of other texts, which are taken to be alike as far as much is known of them. */
+  constructor(of?: Acceptance) {
+    this.#tried = Math.min(guessing.mostTrials, of === undefined ? guessing.firstTrials : of.#tried);
+    this.#right = this.#tried * (of?.share ?? guessing.firstShare);
   }
 
   /** The share of guesses that are right where all before them were. */
@@ -76,10 +90,12 @@ export class Rest {
 
   /** Guesses since there was a step without. */
   #row = 0;
+  /** Times that it is still asked, once it is tried. */
+  #trials = 0;
 
   /** It pays: nothing is left of its rest. */
   end(): void {
-    this.#last = this.#left = 0;
+    this.#last = this.#left = this.#trials = 0;
   }
 
   /** True if a step goes without guesses, to be measured. */
@@ -95,11 +111,18 @@ export class Rest {
     return taken;
   }
 
-  /** A token is made without it; true if it is tried again. */
-  isOver(): boolean {
-    if (this.#last === 0) this.#left = this.#last = guessing.firstRest;
+  /**
+   * A token is made without it for one of `texts`; true if it is tried again, which is taken to cost as much time as so many tokens: it rests for so long that
+   * this is little.
+   */
+  isOver(texts: number, lost: number): boolean {
+    if (this.#trials > 0) return this.#trials-- > 0;
+    const trials = texts * guessing.trials;
+    const least = Math.ceil((trials * lost) / guessing.mostLost);
+    if (this.#last === 0) this.#left = this.#last = Math.min(Math.max(guessing.firstRest, least), guessing.mostRest);
     if (--this.#left > 0) return false;
-    this.#left = this.#last = Math.min(2 * this.#last, guessing.mostRest);
+    this.#left = this.#last = Math.min(Math.max(2 * this.#last, least), guessing.mostRest);
+    this.#trials = trials - 1;
     return true;
   }
 }
@@ -139,16 +162,21 @@ export class GuessLength {
     // Steps without guesses are measured before there are any, and now and then again.
     if (alone === undefined || !step.isSure(texts) || this.#rest.isDue()) return 0;
     const { share } = this.#acceptance;
-    let [best, bestRate] = [0, guessing.margin / alone];
-    let [tokens, chance] = [1, 1];
+    const timeOf = (count: number): number => (step.of(texts * (1 + count), true) ?? alone) + count * (draft ?? 0);
+    let [best, bestRate] = [0, 0];
+    // Tokens that so many guesses make, by their number.
+    const tokens = [1];
     for (let count = 1; count <= this.#most; count++) {
-      chance *= share;
-      tokens += chance;
-      const rate = tokens / ((step.of(texts * (1 + count)) ?? alone) + count * (draft ?? 0));
+      tokens.push(tokens[count - 1] + share ** count);
+      const rate = tokens[count] / timeOf(count);
       if (rate > bestRate) [best, bestRate] = [count, rate];
     }
-    if (best === 0) return this.#rest.isOver() ? Math.min(this.#most, guessing.probe) : 0;
-    this.#rest.end();
-    return best;
+    if (bestRate > guessing.margin / alone) {
+      this.#rest.end();
+      return best;
+    }
+    const tried = Math.min(this.#most, Math.max(best, guessing.probe));
+    const lost = Math.max(0, timeOf(tried) / alone - tokens[tried]);
+    return this.#rest.isOver(texts, lost) ? tried : 0;
   }
 }

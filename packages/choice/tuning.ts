@@ -7,6 +7,8 @@ export const guessing = {
   /** The share of guesses that is taken to be right before any was checked, and how many trials that stands for: a draft that fails is found out in few steps. */
   firstShare: 0.7,
   firstTrials: 4,
+  /** Trials that what is known of other texts stands for at most where a text begins: more leave a text alone that is unlike them, fewer judge each by few. Not measured. */
+  mostTrials: 12,
   /** What is left of a trial from one to the next. */
   memory: 0.95,
   /** What a new duration counts in those that are known: a shorter one, and a longer one, which is taken to be so many times as long at most. */
@@ -26,8 +28,12 @@ export const guessing = {
   /** Tokens without guesses before it is tried again, and how many at most: each time twice as many. */
   firstRest: 32,
   mostRest: 4096,
-  /** Tokens that are guessed then. */
+  /** Tokens that are guessed then at least. */
   probe: 2,
+  /** How often in a row it is tried: first a draft reads what was made without it, and only what comes then tells what a guess costs. */
+  trials: 2,
+  /** The share of time that may be lost by that. */
+  mostLost: 0.02,
   /** Steps of more tokens for each text than this read prompts, and say nothing of what guesses cost. */
   mostRows: 16,
 } as const;

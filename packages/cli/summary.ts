@@ -35,7 +35,9 @@ function summaryText(summary: GenerationSummary): string {
     `written in place ${bytesText(summary.writtenBytes)}`,
     `a runtime that copies its caches would have moved ${bytesText(summary.copyingBytes)}`,
     ...(summary.movedBytes === 0 ? [] : [`moved ${bytesText(summary.movedBytes)}`]),
-    ...(summary.guessedTokens === 0 ? [] : [`${summary.rightGuesses} of ${summary.guessedTokens} guesses right`]),
+    ...(summary.guessedTokens === 0
+      ? []
+      : [`${summary.rightGuesses} of ${summary.guessedTokens} guesses right in ${summary.guessedRuns} runs`]),
     ...(finishReason === "context" ? ["the context is full"] : []),
     ...(finishReason === "unfinished" ? ["interrupted"] : []),
     `seed ${summary.seed}`,

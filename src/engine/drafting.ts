@@ -100,13 +100,13 @@ export class Drafting {
   #countFor(made: MadeText, known: Known, texts: number): number {
     const { tokens, adaptive } = made.ask.speculate!;
     const following = this.#following.get(made) ?? {
-      length: new GuessLength(tokens, new Acceptance(known.acceptance.share), known.rest),
+      length: new GuessLength(tokens, new Acceptance(known.acceptance), known.rest),
       text: undefined,
       isOver: false,
     };
     this.#following.set(made, following);
     if (following.isOver) return 0;
-    const wanted = adaptive ? following.length.choose(texts, this.#steps, known.costs.of(texts)) : tokens;
+    const wanted = adaptive ? following.length.choose(texts, this.#steps, known.costs.of(texts, true)) : tokens;
     return Math.min(wanted, made.guessRoom);
   }
 

@@ -78,6 +78,8 @@ export class MadeText extends EngineText {
   #isStarted = false;
   #guessed = 0;
   #right = 0;
+  /** Runs that checked guesses. */
+  #checked = 0;
 
   /** `draws`: tokens can be drawn where the model runs, `checks`: guesses can be checked there. */
   constructor(
@@ -123,9 +125,9 @@ export class MadeText extends EngineText {
     return this.#made;
   }
 
-  /** Tokens that were under way at a time at most; guesses that were checked, and those of them that were right. */
-  get figures(): { readonly mostAhead: number; readonly guessed: number; readonly right: number } {
-    return { mostAhead: this.#mostUnderWay, guessed: this.#guessed, right: this.#right };
+  /** Tokens that were under way at a time at most; guesses that were checked, those of them that were right, and in how many runs. */
+  get figures(): Readonly<Record<"mostAhead" | "guessed" | "right" | "checked", number>> {
+    return { mostAhead: this.#mostUnderWay, guessed: this.#guessed, right: this.#right, checked: this.#checked };
   }
 
   /** Tokens that may still be asked for. */
@@ -210,6 +212,7 @@ export class MadeText extends EngineText {
     this.#guessed += guesses.length;
     this.#chooseBehind(guesses, result);
     if (guesses.length === 0) return;
+    this.#checked++;
     const right = this.#right - before;
     if (isDrafted) return this.onChecked?.(guesses.length, right);
     this.#noteLookup(guesses.length, right);
@@ -276,7 +279,7 @@ export class MadeText extends EngineText {
   joins(known: LookupsKnown): void {
     const { adaptive = false, tokens = 0 } = this.ask.speculate ?? {};
     if (adaptive && this.looksUp)
-      this.#worth = { length: new GuessLength(tokens, new Acceptance(known.acceptance.share)), known };
+      this.#worth = { length: new GuessLength(tokens, new Acceptance(known.acceptance)), known };
   }
 
   #lookUp(): readonly number[] {

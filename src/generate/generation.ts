@@ -56,6 +56,8 @@ export interface GenerationSummary {
   readonly guessedTokens: number;
   /** Speculative decoding: how many guesses were right. */
   readonly rightGuesses: number;
+  /** Speculative decoding: how many runs checked guesses; each other run made one token. */
+  readonly guessedRuns: number;
   /** The most tokens that a GPU was working on at a time, with sampling on the device; 0 otherwise. */
   readonly tokensInFlight: number;
   /** Tokens that the GPU generated past the end of the text, and that were thrown away. */
@@ -107,7 +109,7 @@ export class Generation implements AsyncIterable<GeneratedToken> {
   /** Token counts, times and cache bytes of this generation so far. */
   get summary(): GenerationSummary {
     const decoding = this.#lastToken - this.#firstToken;
-    const { mostAhead = 0, guessed = 0, right = 0 } = this.#made?.text.figures ?? {};
+    const { mostAhead = 0, guessed = 0, right = 0, checked = 0 } = this.#made?.text.figures ?? {};
     const bytes = this.#bytes();
     return {
       promptTokens: this.#prompt.length,
@@ -119,6 +121,7 @@ export class Generation implements AsyncIterable<GeneratedToken> {
       tokensPerSecond: decoding > 0 ? ((this.#newTokens - 1) / decoding) * 1000 : 0,
       guessedTokens: guessed,
       rightGuesses: right,
+      guessedRuns: checked,
       tokensInFlight: mostAhead,
       discardedTokens: this.#discarded,
       seed: this.#options.sampling.seed,

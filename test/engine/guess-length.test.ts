@@ -61,6 +61,41 @@ describe("guesses", () => {
     expect(speedup).toBeGreaterThan(0.97);
   });
 
+  test("are used where they pay, though the first rounds of all had to prepare programs", () => {
+    // A round of 4 guesses takes 2 ms a token where a step takes 3; whatever is new takes 60 more in its first three runs.
+    const [steps, drafts, runs] = [new Costs(), new Costs(), new Map<number, number>()];
+    const fresh = (size: number): number => {
+      const before = runs.get(size) ?? 0;
+      runs.set(size, before + 1);
+      return before < 3 ? 60 : 0;
+    };
+    const length = new GuessLength(4, new Acceptance(), new Rest());
+    let [made, guessed] = [0, 0];
+    while (made < 600) {
+      const count = length.choose(1, steps, drafts.of(1, true));
+      steps.note(1 + count, 3 + 0.25 * count + fresh(1 + count));
+      if (count > 0) {
+        drafts.note(1, 1 + fresh(100) / count);
+        length.note(count, count);
+      }
+      made += 1 + count;
+      if (made > 300) guessed += count;
+    }
+    expect(guessed).toBeGreaterThan(200);
+  });
+
+  test("are tried again twice in a row, and the dearer that is the later", () => {
+    const trials = (lost: number): readonly number[] => {
+      const rest = new Rest();
+      return Array.from({ length: 2000 }, (_, at) => at).filter(() => rest.isOver(1, lost));
+    };
+    const [cheaply, dearly] = [trials(0), trials(8)];
+    expect(cheaply.slice(0, 4)).toEqual([31, 32, 96, 97]);
+    // Two trials that cost 8 tokens each are a fiftieth of 800.
+    expect(dearly.slice(0, 2)).toEqual([799, 800]);
+    expect(dearly.length).toBe(2);
+  });
+
   test("come back where they get better", () => {
     const [acceptance, rest] = [new Acceptance(), new Rest()];
     const length = new GuessLength(4, acceptance, rest);
