@@ -1,8 +1,10 @@
 // Guesses of a draft on WebGPU whose share of right ones is known: a model in Qwen3-4B's shape and a draft in Qwen3-0.6B's, weights of 4 bits, in which the next
 // token is a function of the last one alone, while all layers compute what they always do. The draft's function is another one for a chosen share of the tokens.
 // Tokens a second with each draft beside those without, greedy, in turns; every token is compared with the function.
-//   node tools/measure/webgpu/guesses.mjs [--small] [--rounds 3] [--tokens 256] [--texts 1,8] [--shares 0,0.2,0.4,1] [--seconds 100] [--fixed 4] [--trips]
-// --trips counts how often the host waits for the device a token, and tells nothing of time: on any device.
+//   node tools/measure/webgpu/guesses.mjs [--small] [--rounds 3] [--tokens 256] [--texts 1,8] [--shares 0,0.2,0.4,1] [--seconds 100] [--fixed 4] [--trips] [--times]
+// --trips counts how often the host waits for the device a token, and tells nothing of time: on any device. --times tells when the host submitted, and from when to
+// when it waited for the device, in the last rounds with guesses: what lies between a wait and the next submission is the host's work. Each number of texts has an
+// equal share of the seconds that are left once all is loaded; what had no turn is told.
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -26,6 +28,7 @@ const counts = option("--texts", "1,8").split(",").map(Number);
 const shares = option("--shares", "0,0.2,0.4,1").split(",").map(Number);
 const seconds = Number(option("--seconds", 100));
 const onlyTrips = process.argv.includes("--trips");
+const tellsTimes = process.argv.includes("--times");
 // Guesses of one length whether they pay or not.
 const fixed = Number(option("--fixed", 0));
 const began = performance.now();
@@ -101,11 +104,29 @@ const load = async (name, sizes, next, caches) => {
 
 /** How often the host waits: buffers that are mapped. */
 let trips = 0;
+/** What was submitted last, and what was waited for: milliseconds. */
+let events = [];
 const { mapAsync } = globals.GPUBuffer.prototype;
 globals.GPUBuffer.prototype.mapAsync = function (...given) {
   trips++;
-  return mapAsync.apply(this, given);
+  const event = { name: "wait", from: performance.now() };
+  events.push(event);
+  const mapped = mapAsync.apply(this, given);
+  const over = () => void (event.to = performance.now());
+  mapped.then(over, over);
+  return mapped;
 };
+const { submit } = globals.GPUQueue.prototype;
+globals.GPUQueue.prototype.submit = function (...given) {
+  submit.apply(this, given);
+  events = [...events.slice(-31), { name: "submitted", from: performance.now() }];
+};
+/** The last rounds, by when each thing happened. */
+function lastRounds() {
+  const last = events.slice(-16);
+  const at = (time) => (time - last[0].from).toFixed(2);
+  return last.map(({ name, from, to }) => `${name} ${at(from)}${to === undefined ? "" : ` to ${at(to)}`}`).join(", ");
+}
 
 // What guesses for several texts reads them in one run: its caches are pages.
 const draftCaches = [...(counts.includes(1) ? ["linear"] : []), ...(counts.some((many) => many > 1) ? ["paged"] : [])];
@@ -153,26 +174,39 @@ async function run(many, way, length) {
 }
 
 const median = (list) => list.toSorted((a, b) => a - b)[list.length >> 1];
-for (const many of counts) {
+const loaded = spent();
+for (const [at, many] of counts.entries()) {
+  const until = loaded + ((seconds - loaded) * (at + 1)) / counts.length;
   const ways = [undefined, ...shares, ...(fixed === 0 ? [1, 2, 4].map((tokens) => `${shares[0]}:${tokens}`) : [])];
   const told = new Map(ways.map((way) => [way, []]));
-  for (const way of ways) if (spent() < seconds) await run(many, way, Math.min(count, 64));
-  for (let round = 0; round < rounds && spent() < seconds; round++)
-    for (const way of round % 2 === 0 ? ways : ways.toReversed()) told.get(way).push(await run(many, way, count));
+  const last = new Map();
+  for (const way of ways) if (spent() < until) await run(many, way, Math.min(count, 64));
+  for (let round = 0; round < rounds; round++)
+    for (const way of round % 2 === 0 ? ways : ways.toReversed()) {
+      if (spent() >= until) continue;
+      told.get(way).push(await run(many, way, count));
+      last.set(way, lastRounds());
+    }
   const plain = told.get(undefined);
   for (const [way, list] of told) {
-    const rate = median(list.map((each) => each.rate));
-    const ratio = median(list.map((each, at) => each.rate / plain[at].rate));
+    const rate = median(list.map((each) => each.rate)) ?? NaN;
+    const beside = list.slice(0, plain.length);
+    const ratio = median(beside.map((each, at) => each.rate / plain[at].rate)) ?? NaN;
     const { guessedTokens: guessed = 0, rightGuesses: right = 0 } = list.at(-1) ?? {};
     const waits = `${(list.at(-1)?.trips ?? 0).toFixed(2)} waits a token`;
     const name =
       way === undefined
         ? "without guesses"
         : `${`${way}`.split(":")[0] * 100} % wrong${`${way}`.includes(":") ? `, always ${`${way}`.split(":")[1]}` : ""}`;
+    if (list.length === 0) {
+      console.log(`${many} texts, ${name.padEnd(22)} had no turn: ask for more --seconds`);
+      continue;
+    }
     const speed = onlyTrips ? "" : `${rate.toFixed(1).padStart(8)} tokens/s, ${ratio.toFixed(2)} ×, `;
     console.log(
       `${many} texts, ${name.padEnd(22)} ${speed}${waits}${guessed > 0 ? `, ${right} of ${guessed} guesses right` : ""}`,
     );
+    if (tellsTimes) console.log(`  ${last.get(way)}`);
   }
 }
 console.log(`ended after ${spent().toFixed(0)} s`);
