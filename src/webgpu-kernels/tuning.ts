@@ -165,6 +165,14 @@ const rows: Readonly<Record<string, Tuning>> = {};
 export const tuningFor = ({ vendor, architecture }: Pick<GPUAdapterInfo, "vendor" | "architecture">): Tuning =>
   rows[`${vendor} ${architecture}`.toLowerCase()] ?? usualTuning;
 
+/** How runs are submitted to a device that waits for them. Of the host's, the same for every device. */
+export const submitting = {
+  /** Runs of a session under way from which on what is begun at once is submitted at once: with fewer each run is by itself, so that the device has the first while the next is encoded. Not measured. */
+  fewRuns: 2,
+  /** Dispatches of the first submission of a run that finds the device idle, each further one has twice as many: fewer are there sooner, and each submission costs the host some dispatches. Not measured. */
+  firstDispatches: 64,
+} as const;
+
 /** What the backend keeps, and how long. Of the host's, the same for every device. */
 export const keeping = {
   /** Programs of one model: a server's runs come in some eighty shapes, and binding one anew takes 20 ms; each holds bind groups. H200. */

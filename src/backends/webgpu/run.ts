@@ -24,6 +24,7 @@ import type { DeviceBuffer, DevicePlace } from "./buffers.js";
 import { startOf } from "./byte-moves.js";
 import { download, type OpenLanding } from "./landing.js";
 import { copyDispatch, endOf } from "./copies.js";
+import { submitting } from "../../webgpu-kernels/tuning.js";
 import { DispatchPass, type WebgpuSession } from "./session.js";
 import { stagedUploads } from "./staged-uploads.js";
 
@@ -46,7 +47,11 @@ export async function runBound(
       if (waiting !== undefined) await waiting;
     }
     const landings = openLandings(bound, 1);
-    session.device.submit((encoder) => running.encodeEnd(encoder, landings));
+    session.device.guard((gpu) => {
+      const commands = new Commands(gpu);
+      running.encodeEnd(commands, landings);
+      commands.submit();
+    });
     const [outputs] = await land(session, landings, [running], results);
     return outputs;
   } catch (cause) {
@@ -55,7 +60,7 @@ export async function runBound(
 }
 
 /**
- * Submits a program that waits for nothing, once for each of some inputs, one after the other and all at once. Throws where a run is refused,
+ * Submits a program that waits for nothing, once for each of some inputs, one after the other without a wait. Throws where a run is refused,
  * with nothing submitted; what it returns are the outputs of each run as `runBound` gives them.
  */
 export function submitBound(
@@ -70,20 +75,37 @@ export function submitBound(
   };
   const landings = openLandings(bound, runs.length);
   try {
-    return session.device.guard(() => {
+    return session.device.guard((gpu) => {
       const staged = runs.length === 1 ? undefined : stagedUploads(session, bound, runs.length);
-      session.device.submit((encoder) => {
-        runs.forEach((running, at) => {
-          // What the first run reads comes before the submission, what the others read when it is their turn.
-          if (at > 0) running.stage((view, to) => staged!.encode(encoder, view, to));
-          for (const action of bound.actions)
-            if (running.act(action) !== undefined)
-              throw new InsituError("internal", `${action.kind} was taken for no wait`);
-          running.encodeEnd(encoder, landings);
-        });
-        staged?.send();
+      // A device with little to do computes the first commands while the host encodes the others; one that is busy is asked once, which costs the host less.
+      const isApart = session.runsUnderWay < submitting.fewRuns;
+      const together = new Commands(gpu);
+      const commands = runs.map(() => (isApart ? new Commands(gpu) : together));
+      const end = (at: number): void => {
+        const first = isApart && session.runsUnderWay + at === 0 ? submitting.firstDispatches : Infinity;
+        runs[at].encodeEnd(commands[at], landings, first);
+      };
+      runs.forEach((running, at) => {
+        // What the first run reads comes before the submission, what the others read when it is their turn.
+        if (at > 0) running.stage((view, to) => staged!.encode(commands[at].encoder, view, to));
+        for (const action of bound.actions)
+          if (running.act(action) !== undefined)
+            throw new InsituError("internal", `${action.kind} was taken for no wait`);
+        if (!isApart) end(at);
       });
-      return land(session, landings, runs, results).catch(fail);
+      staged?.send();
+      if (!isApart) together.submit();
+      else
+        for (const [at, running] of runs.entries()) {
+          // Parts of it may be submitted while the others are encoded.
+          running.note();
+          end(at);
+          commands[at].submit();
+        }
+      session.runsUnderWay += runs.length;
+      return land(session, landings, runs, results)
+        .catch(fail)
+        .finally(() => (session.runsUnderWay -= runs.length));
     });
   } catch (cause) {
     forgetSent(bound);
@@ -113,6 +135,25 @@ async function land(
     [...landings.keys()].forEach((value, which) => running.set(value, landed[which][at]));
     return running.outputs(results);
   });
+}
+
+/** Commands that are encoded and not submitted. */
+class Commands {
+  readonly #gpu: GPUDevice;
+  #open: GPUCommandEncoder | undefined;
+
+  constructor(gpu: GPUDevice) {
+    this.#gpu = gpu;
+  }
+
+  get encoder(): GPUCommandEncoder {
+    return (this.#open ??= this.#gpu.createCommandEncoder());
+  }
+
+  submit(): void {
+    this.#gpu.queue.submit([this.encoder.finish()]);
+    this.#open = undefined;
+  }
 }
 
 /** One run of a program. */
@@ -176,11 +217,21 @@ class Running {
     }
   }
 
-  /** Encodes what waits as one pass, but for what is not done in this run. */
-  #encode(encoder: GPUCommandEncoder): void {
-    const pass = new DispatchPass(encoder);
+  /** Encodes what waits, but for what is not done in this run: as one pass, or as several, of which the first has so many dispatches, each other twice as many as the one before, and all but the last are submitted. */
+  #encode(commands: Pick<Commands, "encoder" | "submit">, first = Infinity): void {
+    let pass = new DispatchPass(commands.encoder);
+    let [size, left] = [first, first];
     for (const block of this.#waiting)
-      for (const dispatch of block) if (dispatch.only.every((range) => this.#lies(range))) pass.add(dispatch);
+      for (const dispatch of block) {
+        if (!dispatch.only.every((range) => this.#lies(range))) continue;
+        if (left-- === 0) {
+          pass.end();
+          commands.submit();
+          pass = new DispatchPass(commands.encoder);
+          left = (size *= 2) - 1;
+        }
+        pass.add(dispatch);
+      }
     pass.end();
   }
 
@@ -200,8 +251,9 @@ class Running {
   }
 
   /** Encodes what is left: dispatches, and what is brought to where it is wanted when they are done. */
-  encodeEnd(encoder: GPUCommandEncoder, landings: OpenLandings): void {
-    if (this.#waiting.length > 0) this.#encode(encoder);
+  encodeEnd(commands: Pick<Commands, "encoder" | "submit">, landings: OpenLandings, first?: number): void {
+    if (this.#waiting.length > 0) this.#encode(commands, first);
+    const { encoder } = commands;
     for (const { from, to } of this.#bound.deliveries)
       encoder.copyBufferToBuffer(from.buffer.gpu, startOf(from), to.buffer.gpu, startOf(to), to.byteLength);
     for (const landing of landings.values()) landing.copy(encoder);
@@ -280,7 +332,11 @@ class Running {
   #submit(): void {
     this.#overwrote = this.#overwrites;
     if (this.#waiting.length === 0) return;
-    this.#session.device.submit((encoder) => this.#encode(encoder));
+    this.#session.device.guard((gpu) => {
+      const commands = new Commands(gpu);
+      this.#encode(commands);
+      commands.submit();
+    });
     this.#waiting = [];
   }
 }

@@ -40,6 +40,8 @@ export class WebgpuSession {
   readonly bounds: WeakMap<DeviceBuffer, Bounds> = new WeakMap();
   /** Runs that were begun. */
   runs = 0;
+  /** Of them those that were submitted as a whole, and whose results have not come. */
+  runsUnderWay = 0;
   /** Where runs are not begun, and only have compiled what they need: hears of a pipeline that is asked for. */
   compilingAhead: ((pipeline: Promise<GPUComputePipeline>) => void) | undefined;
   readonly #fixed = new FixedNumbers();
