@@ -140,6 +140,18 @@ describe.skipIf(noWebgpu !== undefined)("a draft on a device", () => {
       }
   });
 
+  test("draws with the chance of the text that it follows: one that is the same model is always right", async () => {
+    for (const [lm, draft] of [
+      [linear, drafts.get(kinds[0])!],
+      [paged, drafts.get("right, on pages")!],
+    ] as const) {
+      const speculate = { draft, tokens: 4, adaptive: false };
+      const { tokens, summary } = await textOf(lm, prompts[1], { temperature: 40, seed: 7, speculate });
+      expect(tokens).not.toEqual(expected(prompts[1]));
+      expect(summary).toMatchObject({ guessedTokens: 12, rightGuesses: 12, guessedRuns: 3 });
+    }
+  });
+
   // On linear caches a draft reads the last of its guesses by itself, and then draws four; on pages it reads it with the token behind it, and draws that one first: what
   // goes on from there is put in its place by a copy. All of them are begun before the first has come.
   test.each([
