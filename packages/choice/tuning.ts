@@ -2,8 +2,8 @@
 
 /** Guesses of a draft model. */
 export const guessing = {
-  /** Tokens that a draft is asked for at most where nobody says. */
-  most: 4,
+  /** Tokens that a draft is asked for at most where nobody says: with the token before them they are rows whose check reads each weight once. */
+  most: 7,
   /** The share of guesses that is taken to be right before any was checked, and how many trials that stands for: a draft that fails is found out in few steps. */
   firstShare: 0.7,
   firstTrials: 4,

@@ -21,20 +21,18 @@ interface PromptPart {
   readonly again: number;
 }
 
-/** Parts are of so many tokens, or of multiples of the second: below them kernels are made for each number. */
-const [fine, coarse] = [16, 64];
+/** Parts are of so many tokens, or of multiples of the last: below them kernels are made for each number. Of up to 8 each weight is read once. */
+const [two, few, fine, coarse] = [2, 8, 16, 64];
 
 /** The least length of a part that has room for so many tokens. */
-const lengthFor = (tokens: number): number => (tokens <= fine ? fine : Math.ceil(tokens / coarse) * coarse);
+const lengthFor = (tokens: number): number =>
+  [two, few, fine].find((length) => tokens <= length) ?? Math.ceil(tokens / coarse) * coarse;
 
 /** The greatest length of a part of up to so many tokens: powers of two, and one between each and the next. */
 function usualLength(tokens: number): number {
   const power = 2 ** Math.floor(Math.log2(tokens));
   return tokens >= 1.5 * power ? 1.5 * power : power;
 }
-
-/** So many tokens are read one by one sooner than with others. */
-const fewest = 2;
 
 /** Tokens that one run reads at most, where so many are left. */
 export const chunkFor = (left: number, { chunk, longChunk = chunk }: PromptReading): number =>
@@ -48,7 +46,7 @@ export function nextPart(left: number, before: number, reading: PromptReading): 
   if (left >= chunk) return whole(chunk);
   if (!recurs) return whole(left);
   if (left >= coarse) return whole(usualLength(left));
-  if (left <= fewest) return whole(1);
+  if (left <= two) return whole(left);
   const count = lengthFor(left);
   if (count <= chunk && before >= count - left) return { count, again: count - left };
   return whole(left >= fine ? fine : 1);

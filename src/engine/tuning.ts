@@ -28,7 +28,7 @@ export const running = {
 /** What is run before the first text of a server. */
 export const warming = {
   /** Milliseconds after which no further step is begun: the server is waited for, and what is not compiled then is compiled when a text needs it. */
-  milliseconds: 10_000,
+  milliseconds: 15_000,
 } as const;
 
 /** Where texts go back to in states without rows; how many there are is told in `base`. */

@@ -34,8 +34,8 @@ test.each([1, 4, 5, 64, 100, 128, 512, 4096])("parts of at most %i tokens", (chu
     }
   }
   expect(problems).toEqual([]);
-  // 1, 16, the multiples of 64, and the chunk itself: programs for all of them are kept.
-  if (chunk <= 512) expect(lengths.size).toBeLessThanOrEqual(10);
+  // 1, 2, 8, 16, the multiples of 64, and the chunk itself: programs for all of them are kept.
+  if (chunk <= 512) expect(lengths.size).toBeLessThanOrEqual(12);
 });
 
 test("long prompts are read in larger parts while much of them is left", () => {
@@ -47,16 +47,17 @@ test("long prompts are read in larger parts while much of them is left", () => {
   expect(chunkFor(1000, { chunk: 64 })).toBe(64);
 });
 
-test("a token behind others, and two of them, are read by themselves", () => {
+test("few tokens behind others are read in runs of few lengths, one and two by themselves", () => {
   const reading = { chunk: 512, recurs: true };
   expect(nextPart(1, 100, reading)).toEqual({ count: 1, again: 0 });
-  expect(partsOf(2, 100, 512, true)).toEqual([1, 1]);
-  expect(nextPart(3, 100, reading)).toEqual({ count: 16, again: 13 });
+  expect(partsOf(2, 100, 512, true)).toEqual([2]);
+  expect(nextPart(3, 100, reading)).toEqual({ count: 8, again: 5 });
+  expect(nextPart(9, 100, reading)).toEqual({ count: 16, again: 7 });
 });
 
 test("prompts beside each other are padded where there is room", () => {
   const reading = { chunk: 64, recurs: true };
-  expect([1, 16, 17, 64, 65].map((left) => nextRows(left, 100, reading))).toEqual([16, 16, 64, 64, 64]);
+  expect([1, 5, 16, 17, 64, 65].map((left) => nextRows(left, 100, reading))).toEqual([2, 8, 16, 64, 64, 64]);
   expect(nextRows(17, 20, reading)).toBe(17);
   expect(nextRows(17, 100, { chunk: 64 })).toBe(17);
   expect(nextRows(3, 100, { chunk: 5, recurs: true })).toBe(5);

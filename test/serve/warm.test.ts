@@ -14,7 +14,7 @@ import { until } from "./scripted-engine.js";
 test("the usual steps: what most texts need first, within what a server allows", () => {
   const told = (texts: number, tokens: number, context: number): readonly string[] =>
     usualSteps({ texts, tokens, context }).map((lengths) => `${lengths.length} × ${lengths[0]}`);
-  const short = ["1 × 2", "1 × 3", "1 × 4", "1 × 6", "1 × 8", "1 × 12", "1 × 16", "1 × 24"];
+  const short = ["1 × 24", "1 × 16", "1 × 12", "1 × 8", "1 × 6", "1 × 4", "1 × 3", "1 × 2"];
   // 8 to 128 tokens of 6 texts: all numbers of tokens that mixed runs are filled up to.
   const mixed = ["6 × 1", "6 × 2", "6 × 2", "6 × 4", "6 × 5", "6 × 8", "6 × 10", "6 × 16", "6 × 21"];
   expect(told(6, 1024, 30)).toEqual(["6 × 29", "1 × 1", "1 × 29", "4 × 29", "2 × 5", "3 × 5", ...short, ...mixed]);

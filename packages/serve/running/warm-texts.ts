@@ -52,7 +52,10 @@ export function usualSteps({ texts, tokens, context }: StepBounds): readonly (re
     ...(context - 1 > longest ? [[Math.min(2 * longest, context - 1)]] : []),
     ...largest.map((count) => stepOf(count, longest)),
     ...several.filter((count) => !largest.includes(count)).map((count) => stepOf(count, shortPrompt)),
-    ...prompts.slice(1).map((length) => [length]),
+    ...prompts
+      .slice(1)
+      .toReversed()
+      .map((length) => [length]),
     ...largest
       .filter((count) => usualSequences(count) > usualSequences(1))
       .toReversed()
