@@ -27,7 +27,7 @@ export interface SpeculateOptions {
   readonly draft?: DraftModel | number | undefined;
   /**
    * The most guesses at a time.
-   * @default 6 for lookup, 4 for a draft
+   * @default 6 for lookup, 7 for a draft
    */
   readonly tokens?: number | undefined;
   /**
