@@ -13,6 +13,7 @@ import { blockPart, chunkFor, nextPart, nextRows, type PromptReading } from "./p
 import {
   type BegunRuns,
   drawingsOfPart,
+  drawnRow,
   isOneToken,
   type Layout,
   type PartResult,
@@ -162,7 +163,7 @@ export class LinearLayout implements Layout {
     const { group } = rowsOf(parts[0].text);
     if (parts.some(({ wants }) => wants !== "token")) return false;
     const drawings = this.#drawingsOf(group, parts, 1);
-    const from = Array.from({ length: group.samples }, (_, row) => row);
+    const from = sourcesOf(lane, bySample(group, parts)) ?? [];
     return (
       this.goesAhead &&
       parts.every((part) => isOneToken(part, lane.drawn) && part.text.context.room >= count) &&
@@ -176,11 +177,8 @@ export class LinearLayout implements Layout {
     const { state, padding, samples } = group;
     const { ragged } = this.#decoder;
     const length = Math.max(...parts.map(({ tokens }) => (tokens === "drawn" ? 1 : tokens.length)));
+    const own = bySample(group, parts);
     const [only] = parts;
-    const own: readonly (StepPart | undefined)[] =
-      samples === 1
-        ? [only]
-        : Array.from({ length: samples }, (_, sample) => parts.find(({ text }) => rowsOf(text).sample === sample));
     // One that has ended, or does not read now, needs rows to write to, too.
     if (ragged && samples > 1)
       state.rewind(
@@ -281,6 +279,12 @@ export class LinearLayout implements Layout {
 
 const rowsOf = (text: EngineText): LinearRows => text.context.rows as LinearRows;
 
+/** The part of each sample of a state. */
+const bySample = ({ samples }: LinearGroup, parts: readonly StepPart[]): readonly (StepPart | undefined)[] =>
+  samples === 1
+    ? parts
+    : Array.from({ length: samples }, (_, sample) => parts.find(({ text }) => rowsOf(text).sample === sample));
+
 const paddingOf = (text: EngineText): number => {
   const { group, sample } = rowsOf(text);
   return group.padding[sample];
@@ -299,7 +303,7 @@ function sourcesOf(lane: Lane, own: readonly (StepPart | undefined)[]): readonly
   if (!own.some((part) => part?.tokens === "drawn")) return undefined;
   return own.map((part, sample) => {
     if (part === undefined) return sample;
-    return part.tokens === "drawn" ? lane.drawn.get(part.text) : undefined;
+    return drawnRow(part, lane.drawn);
   });
 }
 

@@ -16,6 +16,7 @@ import {
   type BegunRuns,
   type BegunStep,
   drawingsOfPart,
+  drawnRow,
   isOneToken,
   type Layout,
   type PartResult,
@@ -176,18 +177,14 @@ export class PagedLayout implements Layout, TextBlocks {
     return parts.filter((part) => !isLate(part));
   }
 
-  /** True if penalties can go on from tokens that the host does not know: a step reads what the one before drew, row by row. */
+  /** True if penalties can go on from tokens that the host does not know, or there are none: a step reads what the one before drew, row by row. */
   #goesOn(parts: readonly StepPart[]): boolean {
-    return (
-      parts.every(({ tokens, text }, at) => tokens === "drawn" && this.#lane.drawn.get(text) === at) &&
-      this.#mayDraw(parts)
-    );
-  }
-
-  #mayDraw(parts: readonly StepPart[]): boolean {
     const drawings = parts.flatMap(({ text }) => text.drawing ?? []);
+    const from = this.#decoder
+      .rowsFor(parts.length)
+      .map((row) => (row < parts.length ? drawnRow(parts[row], this.#lane.drawn) : row));
     this.#drawer ??= this.#decoder.drawer();
-    return this.#drawer.goesOn(this.#decoder.rowsFor(parts.length), drawings);
+    return this.#drawer.goesOn(from, drawings);
   }
 
   mayRepeat({ parts }: Step, count: number): boolean {
@@ -196,7 +193,7 @@ export class PagedLayout implements Layout, TextBlocks {
       this.#decoder.goesAhead &&
       parts.every((part) => part.wants === "token" && isOneToken(part, this.#lane.drawn)) &&
       this.#scheduler.mayRead(ids, count) &&
-      this.#mayDraw(parts)
+      this.#goesOn(parts)
     );
   }
 
@@ -210,7 +207,7 @@ export class PagedLayout implements Layout, TextBlocks {
       reads: part.text.reads,
       wantsLogits: part.wants === "logits",
       drawings: drawingsOfPart(part),
-      from: part.tokens === "drawn" ? lane.drawn.get(part.text) : undefined,
+      from: drawnRow(part, lane.drawn),
     }));
     const begun =
       read.length === 0 ? undefined : await this.#decoder.begin(read, draws ? this.#drawer : undefined, count);

@@ -30,6 +30,10 @@ export function drawingsOfPart({ text, wants, keep }: StepPart): readonly OneDra
   return Array.from({ length: keep }, (_, at) => ({ ...drawing, counter: drawing.counter + at }));
 }
 
+/** The row of the step before that drew a part's token; undefined where the host knows what it reads. */
+export const drawnRow = ({ text, tokens }: StepPart, drawn: Lane["drawn"]): number | undefined =>
+  tokens === "drawn" ? drawn.get(text) : undefined;
+
 /** True for a part of one token that the step before drew, or that the host knows: a series may begin with it. */
 export function isOneToken({ text, tokens, over }: StepPart, drawn: Lane["drawn"]): boolean {
   return over === undefined && (tokens === "drawn" ? drawn.has(text) : tokens.length === 1);

@@ -112,6 +112,23 @@ describe.skipIf(noWebgpu !== undefined)("on a GPU", () => {
     vi.restoreAllMocks();
   });
 
+  test("penalties stay with their texts when those before them leave, several steps at once", async () => {
+    const engine = createEngine(device);
+    // Six rows are left by six texts and by five: the first one leaves early.
+    const asked = Array.from({ length: 6 }, (_, at) => ({
+      prompt: [20 + 7 * at, 3, 90 - at],
+      sampling: { repetitionPenalty: 1.5 },
+      maxTokens: at === 0 ? 7 : 24,
+    }));
+    const heard = asked.map((ask) => submit(engine, { ...ask, tokensAtOnce: 3 }));
+    await Promise.all(heard.map(({ over }) => over));
+    const wanted = await Promise.all(
+      asked.map(({ prompt, sampling, maxTokens }) => tokensAlone(host, prompt, { maxTokens, ...sampling })),
+    );
+    expect(heard.map(({ tokens }) => tokens)).toEqual(wanted);
+    await engine.close();
+  });
+
   test("texts come and leave at any time, in a pool that is too small for them", async () => {
     const seed = Number(process.env["INSITU_SEED"] ?? (soak ? Math.floor(Math.random() * 2 ** 31) : 20261118));
     console.log(`INSITU_SEED=${seed}`);
