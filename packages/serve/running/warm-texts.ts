@@ -32,6 +32,7 @@ const shortPrompt = 5;
  */
 export function usualSteps({ texts, tokens, context }: StepBounds): readonly (readonly number[])[] {
   const longest = Math.max(1, Math.min(tokens, context - 1));
+  const longer = Math.min(2 * longest, context - 1);
   const prompts = usualCounts(longest - 1);
   const most = Math.min(texts, tokens, mostTexts);
   const several = usualCounts(most).slice(1);
@@ -48,8 +49,8 @@ export function usualSteps({ texts, tokens, context }: StepBounds): readonly (re
     ...largest.slice(-1).map((count) => stepOf(count, longest)),
     [1],
     ...(longest > 1 ? [[longest]] : []),
-    // The first part of a longer prompt: nothing is wanted behind it.
-    ...(context - 1 > longest ? [[Math.min(2 * longest, context - 1)]] : []),
+    // The first part of a longer prompt: nothing is wanted behind it. By itself, and beside another text: the tables of long texts are wider.
+    ...(longer > longest ? [[longer], ...(most > 1 ? [[longer, shortPrompt]] : [])] : []),
     ...largest.map((count) => stepOf(count, longest)),
     ...several.filter((count) => !largest.includes(count)).map((count) => stepOf(count, shortPrompt)),
     ...prompts
