@@ -20,7 +20,13 @@ test("the usual steps: what most texts need first, within what a server allows",
   expect(told(6, 1024, 30)).toEqual(["6 × 29", "1 × 1", "1 × 29", "4 × 29", "2 × 5", "3 × 5", ...short, ...mixed]);
   // The largest first; then as many tokens as a run reads, for each number of sequences that runs are filled up to.
   expect(told(64, 1024, 3000).slice(0, 7)).toEqual([
-    ...["64 × 16", "1 × 1", "1 × 1024", "1 × 2048", "2 × 2048", "4 × 256", "16 × 64"],
+    "64 × 16",
+    "1 × 1",
+    "1 × 1024",
+    "1 × 2048",
+    "2 × 2048",
+    "4 × 256",
+    "16 × 64",
   ]);
   expect(usualSteps({ texts: 64, tokens: 1024, context: 3000 })[4]).toEqual([2048, 5]);
   expect(told(1000, 60, 2).slice(0, 4)).toEqual(["48 × 1", "1 × 1", "4 × 1", "16 × 1"]);
