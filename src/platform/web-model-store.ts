@@ -235,7 +235,7 @@ class BlockPart implements PartialFile {
     try {
       await this.#blobs.put(key, bytes);
     } catch (error) {
-      if ((error as Error).name !== "QuotaExceededError") throw error;
+      if (!fullNames.includes((error as Error).name)) throw error;
       // What cannot be kept as a whole is not kept at all.
       await this.discard();
       throw new StorageFull(
@@ -246,5 +246,8 @@ class BlockPart implements PartialFile {
     }
   }
 }
+
+/** What a browser says where there is no room: Chromium now and then stops reading what is put before it says why, and nobody else aborts that. */
+const fullNames: readonly string[] = ["QuotaExceededError", "AbortError"];
 
 const hex = (bytes: Uint8Array): string => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
